@@ -388,7 +388,7 @@ std::uint16_t Agent::open_trial(const std::string& address) {
   const std::uint64_t number = next_trial_++;
   const ProbeListener& listener = trials_.emplace(number, ProbeListener(address)).first->second;
   auto poster = context_.poster();
-  context_.system().after(kTrialIsOpenFor, [this, poster, number]() mutable {
+  context_.system().run_after(kTrialIsOpenFor, [this, poster, number]() mutable {
     poster.post([this, number] { trials_.erase(number); });
   });
   return listener.port();
@@ -398,7 +398,8 @@ task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionPro
   ConnectionProbes connections(trials);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kTrialWithin;
-  while (!connections.look() && clock.now() < give_up) co_await context_.sleep(kLookAtTrialsEvery);
+  while (!connections.poll_once() && clock.now() < give_up)
+    co_await context_.sleep(kLookAtTrialsEvery);
   co_return connections.reached();
 }
 

@@ -25,7 +25,7 @@ void CallFrame::start(RootTask task) {
 }
 
 void CallFrame::resume(std::coroutine_handle<> handle) {
-  disarm();
+  clear_cancel_callback();
   handle.resume();
 }
 
@@ -59,14 +59,14 @@ std::stop_token CallFrame::stop_token() {
   return stop_->get_token();
 }
 
-bool CallFrame::arm(std::function<void()> on_cancel) {
+bool CallFrame::set_cancel_callback(std::function<void()> on_cancel) {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return false;
   on_cancel_ = std::move(on_cancel);
   return true;
 }
 
-void CallFrame::disarm() {
+void CallFrame::clear_cancel_callback() {
   const std::lock_guard lock(mutex_);
   on_cancel_ = nullptr;
 }

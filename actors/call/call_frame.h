@@ -57,13 +57,13 @@ class CallFrame {
 
   /// Registers `on_cancel`, which ends the coming wait if the call is cancelled. Returns false if
   /// the call is cancelled already.
-  bool arm(std::function<void()> on_cancel);
+  bool set_cancel_callback(std::function<void()> on_cancel);
 
  protected:
   bool replied_ = false;
 
  private:
-  void disarm();
+  void clear_cancel_callback();
 
   // shared with pending wake-ups of the handler, which may fire after its end
   const std::shared_ptr<Mailbox> mailbox_;

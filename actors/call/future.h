@@ -57,7 +57,7 @@ class [[nodiscard]] Future final {
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> handle) {
     CallFrame* frame = handle.promise().frame;
-    if (!frame->arm([pending = pending_] { pending->cancel(); })) {
+    if (!frame->set_cancel_callback([pending = pending_] { pending->cancel(); })) {
       pending_->cancel();
       return false;
     }

@@ -17,7 +17,7 @@ class task;
 struct TaskPromiseBase {
   CallFrame* frame = nullptr;
   std::coroutine_handle<> waiter;
-  std::exception_ptr problem;
+  std::exception_ptr pending_exception;
 
   struct Final {
     bool await_ready() noexcept { return false; }
@@ -29,7 +29,7 @@ struct TaskPromiseBase {
   };
   std::suspend_always initial_suspend() noexcept { return {}; }
   Final final_suspend() noexcept { return {}; }
-  void unhandled_exception() { problem = std::current_exception(); }
+  void unhandled_exception() { pending_exception = std::current_exception(); }
 };
 
 template <typename T>
@@ -41,7 +41,7 @@ struct TaskPromise : TaskPromiseBase {
     value.emplace(std::forward<U>(result));
   }
   T take() {
-    if (problem) std::rethrow_exception(problem);
+    if (pending_exception) std::rethrow_exception(pending_exception);
     return std::move(*value);
   }
 };
@@ -51,7 +51,7 @@ struct TaskPromise<void> : TaskPromiseBase {
   task<void> get_return_object();
   void return_void() {}
   void take() {
-    if (problem) std::rethrow_exception(problem);
+    if (pending_exception) std::rethrow_exception(pending_exception);
   }
 };
 

@@ -61,7 +61,8 @@ bool Wakeup::Waiting::suspend(std::coroutine_handle<> handle, CallFrame& frame) 
   }
   // Another thread may queue the resumption from here on. The actor's thread takes it only after
   // this function returns.
-  if (!frame.arm([state = state_, wait] { wake(*state, Cause::kCancelled, wait); })) {
+  if (!frame.set_cancel_callback(
+          [state = state_, wait] { wake(*state, Cause::kCancelled, wait); })) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->mailbox) return true;  // already woken: the resumption is queued
     state_->mailbox = nullptr;

@@ -60,7 +60,7 @@ void tell_drain(const ActorRef<Head>& head, const std::string& why) {
 
 /// Waits for the head, so that the owners of this host's meshes learn the reason before their
 /// devices end. Returns false if the head does not answer: it has ended, or is ending the cluster.
-bool leave(const ActorRef<Head>& head, const std::string& why) {
+bool leave_cluster(const ActorRef<Head>& head, const std::string& why) {
   try {
     head.within(kHeadHearsWithin).call<&Head::leave>(why).get();
     return true;
@@ -106,9 +106,9 @@ class AgentSignals final {
   AgentSignals& operator=(const AgentSignals&) = delete;
 
   /// Returns true if a signal asked this agent to leave.
-  bool drains() const { return drains_; }
+  bool leaves_cluster() const { return leaves_cluster_; }
   /// Returns the request to end now, even if devices are in use.
-  ExitRequest& at_once() { return at_once_; }
+  ExitRequest& end_now() { return end_now_; }
 
  private:
   void received(const ReceivedSignal& signal) {
@@ -116,10 +116,10 @@ class AgentSignals final {
     const std::string reason = "stopped by " + signal.describe();
     switch (requests_.add(signal, SteadyClock().now())) {
       case EndRequestFilter::Kind::kEcho: return;
-      case EndRequestFilter::Kind::kSecond: return at_once_.set(0, reason);
+      case EndRequestFilter::Kind::kSecond: return end_now_.set(0, reason);
       case EndRequestFilter::Kind::kFirst: break;
     }
-    drains_ = true;
+    leaves_cluster_ = true;
     tell_children();
     end_.set(0, reason);
   }
@@ -130,8 +130,8 @@ class AgentSignals final {
 
   const std::string name_;
   ExitRequest& end_;
-  ExitRequest at_once_;
-  std::atomic<bool> drains_ = false;
+  ExitRequest end_now_;
+  std::atomic<bool> leaves_cluster_ = false;
   Mutex mutex_;
   ProcessLauncher* launcher_ = nullptr;  // guarded by mutex_
   EndRequestFilter requests_{false};     // used by the signals' thread
@@ -159,8 +159,8 @@ JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& ag
     }
     if (held.free_in_ns > 0 && !std::exchange(told, true))
       log.warning(
-          "the name {} belongs to an agent (pid {} on {}) that does not answer the head; waits "
-          "until it is gone, or {:.0f} s at most; or give another --name",
+          "the host name {} is used by an agent (pid {} on {}) that does not respond to the head; "
+          "waiting up to {:.0f} s until that agent exits. To join now, use another --name",
           offer.name, held.pid, held.machine, in_seconds(Nanoseconds(held.free_in_ns)));
     if (end.wait_for(kAskForNameEvery))
       throw_error(ErrorCode::kCancelled, "this host ends: {}", end.wait().text);
@@ -185,10 +185,10 @@ int serve_agent(const AgentRole& role) {
   options.log = log;
   role.protection.apply(role.head, options);
   if (role.protection.insecure) warn_of_insecure(log);
-  if (Tls::is_due(options.tls, role.head.host) && !options.pinned && !role.has_parent)
+  if (TlsPolicy::tls_required(options.tls, role.head.host) && !options.pinned && !role.has_parent)
     log.info(
-        "the certificate of the head at {} is compared with none: whoever has the token could pass "
-        "for it. Its `weft join` command has the right one (--cert)",
+        "the certificate of the head at {} is not verified: any process with the token could "
+        "impersonate it. Use the --cert of the `weft join` command that the head prints",
         to_string(role.head));
   options.io_share = ThreadPriority::kControl;
   std::atomic<std::size_t> processes{0};  // number of device processes
@@ -198,9 +198,10 @@ int serve_agent(const AgentRole& role) {
   const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
     ear.tell([&](HeadLink& link) { link.report_peer_loss(peer, how); });
   };
-  system.on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system.on_peer_eof(
+      [gone](const ProcessRef& peer) { gone(peer, "disconnected: connection lost"); });
   system.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
-    gone(peer, "is gone: " + error.message());
+    gone(peer, "disconnected: " + error.message());
   });
   system.on_peer_timed_out([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
     gone(peer, describe_silence(silence, 0));
@@ -223,7 +224,7 @@ int serve_agent(const AgentRole& role) {
   events.on_shut_down = [&](const std::string& reason) {
     shut_down = true;
     end.set(0, reason);
-    signals.at_once().set(0, reason);
+    signals.end_now().set(0, reason);
   };
   const auto logs = system.host_with<LogReader>("logs", [&role](Context& context) {
     return std::make_unique<LogReader>(context, role.log_directory);
@@ -251,11 +252,11 @@ int serve_agent(const AgentRole& role) {
     return join(system, head, agent, offer, log, end);
   };
   with_head.on_away = [&](const std::string& how) {
-    log.warning("the head at {} {}; host {} goes on, and looks for it", to_string(role.head), how,
-                role.name);
+    log.warning("the head at {} {}; host {} continues and tries to reconnect", to_string(role.head),
+                how, role.name);
   };
   with_head.on_back = [&](const JoinReply& joined, Nanoseconds away) {
-    if (signals.drains()) tell_drain(to_head(), end.wait().text);
+    if (signals.leaves_cluster()) tell_drain(to_head(), end.wait().text);
     log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
              in_seconds(away), joined.term);
   };
@@ -264,7 +265,7 @@ int serve_agent(const AgentRole& role) {
   with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
   HeadLink link(system, role.head, with_head);
   known = &link;
-  const RevocableTarget<HeadLink>::Open open(ear, link);
+  const RevocableTarget<HeadLink>::Binding binding(ear, link);
   try {
     const JoinReply joined = link.join();
     log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}",
@@ -275,18 +276,18 @@ int serve_agent(const AgentRole& role) {
   }
   const auto reason = end.wait();
   system.set_exit_reason(reason.text);
-  if (signals.drains() && processes > 0) {
+  if (signals.leaves_cluster() && processes > 0) {
     log.info(
-        "host {} leaves: {}; it keeps {} process{} until {} done with, {:.0f} s at most; a "
-        "second signal ends it at once",
-        role.name, reason.text, processes.load(), processes == 1 ? "" : "es",
-        processes == 1 ? "it is" : "they are", in_seconds(role.grace));
+        "host {} leaves the cluster: {}; waiting up to {:.0f} s for {} device process{} in use; "
+        "send a second signal to end now",
+        role.name, reason.text, in_seconds(role.grace), processes.load(),
+        processes == 1 ? "" : "es");
     agent.tell<&Agent::drain>();
     tell_drain(link.head(), reason.text);
     const SteadyClock clock;
     const TimePoint give_up = clock.now() + role.grace;
     while (processes > 0 && clock.now() < give_up &&
-           !signals.at_once().wait_for(kLookForDriversEvery))
+           !signals.end_now().wait_for(kLookForDriversEvery))
       ;
     if (processes > 0)
       log.warning("host {} ends {} process{} that {} still in use{}", role.name, processes.load(),
@@ -299,7 +300,7 @@ int serve_agent(const AgentRole& role) {
   log.info("host {} ends: {}", role.name, reason.text);
   // Kills device processes whose owners were not told: a process that stops its actors would look
   // like a mistake of its owner.
-  const bool heard = reason.status == 0 && (leave(link.head(), reason.text) || shut_down);
+  const bool heard = reason.status == 0 && (leave_cluster(link.head(), reason.text) || shut_down);
   launcher->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   // A parent has the same programs there, and may start another agent.
   if (!role.has_parent) ProgramCache(programs, {}).remove();

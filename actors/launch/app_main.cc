@@ -72,8 +72,8 @@ class Interruption {
     source_.request_stop();
     const std::lock_guard lock(mutex_);
     now = now || then_ == OnInterrupt::kEndsAtOnce;
-    const std::string doing = now              ? "it ends at once"
-                              : doing_.empty() ? "it ends when it has done what it is at"
+    const std::string doing = now              ? "it stops immediately"
+                              : doing_.empty() ? "it stops after its current work"
                                                : doing_;
     say(stderr, "  weft cancel: {}\n", doing);
     return {doing, now};
@@ -91,7 +91,7 @@ class Interruption {
     const std::lock_guard lock(mutex_);
     const bool now = then_ == OnInterrupt::kEndsAtOnce;
     if (!doing_.empty())
-      say(stderr, "  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
+      say(stderr, "  interrupted: {}{}\n", doing_, now ? "; no work is lost, stopping now" : "");
     if (now) end_process(kInterrupted);
   }
 
@@ -124,7 +124,7 @@ class CleanUpWatchdog final {
   /// Starts the limit. The driver's thread; later calls do nothing.
   void begin() {
     if (thread_.joinable()) return;
-    system_.set_exit_reason("its run is done; it gives its devices back");
+    system_.set_exit_reason("its run is complete; releasing its devices");
     thread_ = Thread("clean-up-limit", ThreadPriority::kOrdinary, [this] { watch(); });
   }
 
@@ -135,7 +135,9 @@ class CleanUpWatchdog final {
       if (changed_.wait_for(lock, AppRun::kCleanUpWithin, [this] { return over_; })) return;
     }
     const int status = interruption_.requested() ? kInterrupted : 0;
-    say(stderr, "weft: the run has ended, but its clean-up has not within {:.0f} s; cut off: {}\n",
+    say(stderr,
+        "weft: the run is complete, but its clean-up did not finish within {:.0f} s and was cut "
+        "off, waiting for: {}\n",
         in_seconds(AppRun::kCleanUpWithin), describe_own_calls());
     cluster_.report_end({status == 0 ? RunState::kDone : RunState::kInterrupted, ""});
     end_process(status);
@@ -186,7 +188,7 @@ AppRun make_run(const RoleArguments& arguments) {
 
 void connect(AppRun& run, Interruption& interruption) {
   run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, OnInterrupt then) {
+  run.on_phase = [&interruption](const std::string& text, OnInterrupt then) {
     interruption.doing(text, then);
   };
   run.checkpoint_requested = [&interruption] { return interruption.take_checkpoint_request(); };
@@ -247,11 +249,11 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   cluster_options.on_cancel = [&interruption, &system](bool now) {
     const Interruption::Cancelled cancelled = interruption.cancel(now);
     if (cancelled.ends_at_once)
-      system.after(kAnswerLeavesWithin, [] { end_process(kInterrupted); });
+      system.run_after(kAnswerLeavesWithin, [] { end_process(kInterrupted); });
     return cancelled.doing;
   };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
-  const RevocableTarget<Cluster>::Open open(ear, cluster);
+  const RevocableTarget<Cluster>::Binding binding(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
   // `weft run` has seen all hosts. A run that recovers starts with those that are left.
@@ -441,7 +443,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   std::optional<Error> failure;
   int status = 0;
-  const RevocableTarget<Cluster> mourner;  // receives the deaths of a local cluster's processes
+  // receives the deaths of a local cluster's processes
+  const RevocableTarget<Cluster> death_target;
   std::unique_ptr<ProcessLauncher> launcher;
   try {
     std::size_t expected = 1;
@@ -459,8 +462,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
     if (run.head.empty()) {
       become_subreaper();
       launcher = make_launcher();
-      const auto on_death = [mourner](const std::string& who, const ExitReport& evidence) {
-        mourner.tell([&](Cluster& cluster) {
+      const auto on_death = [death_target](const std::string& who, const ExitReport& evidence) {
+        death_target.tell([&](Cluster& cluster) {
           if (who == "head") cluster.report_head_death(evidence);
           else cluster.report_host_death(who, evidence);
         });
@@ -474,7 +477,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
       run.head = to_string(local.head());
       expected = hosts.size();
     }
-    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token,
+    status = drive_cluster(drive, interruption, run, config, program, expected, death_target, token,
                            protection);
   } catch (...) {
     failure = current_error();

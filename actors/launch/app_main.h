@@ -43,7 +43,7 @@ class AppRun {
   std::stop_token stop;  ///< set by SIGINT or SIGTERM: finish the step, save, return 130
   /// Announces the driver's current work, for a person who interrupts it: "finishing step 37". Any
   /// thread. May be empty.
-  std::function<void(const std::string& text, OnInterrupt then)> doing = {};
+  std::function<void(const std::string& text, OnInterrupt then)> on_phase = {};
   /// Driver: returns true if a checkpoint was requested (SIGUSR1) since the last call. Any thread.
   /// May be empty.
   std::function<bool()> checkpoint_requested = {};

@@ -43,7 +43,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       survives_(options_.description.restart > 0),
       networks_(system, options_.interfaces),
       head_(system, head,
-            {[this](const ProcessRef& found) { return own(found); },
+            {[this](const ProcessRef& found) { return register_driver(found); },
              [this](const std::string& how) { head_away(how); },
              [this](const JoinReply& joined, Nanoseconds away) { head_back(joined, away); },
              {},
@@ -51,9 +51,10 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
     ear.tell([&](Cluster& cluster) { cluster.report_peer_loss(peer, how); });
   };
-  system_.on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system_.on_peer_eof(
+      [gone](const ProcessRef& peer) { gone(peer, "disconnected: connection lost"); });
   system_.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
-    gone(peer, "is gone: " + error.message());
+    gone(peer, "disconnected: " + error.message());
   });
   system_.on_peer_timed_out([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
     ear.tell([&](Cluster& cluster) { cluster.peer_timed_out(peer, silence); });
@@ -69,14 +70,14 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
             [this](bool now) { return cancelled(now); },
             [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
   });
-  open_.emplace(ear_, *this);
+  binding_.emplace(ear_, *this);
   head_.join(options_.description.restart > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
 
 Cluster::~Cluster() {
   const std::optional<Error> failed = failure();
   report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
-  open_.reset();
+  binding_.reset();
   try {
     watcher_.stop().get();
   } catch (const Error&) {
@@ -85,7 +86,7 @@ Cluster::~Cluster() {
   // The head releases remaining meshes as soon as the connection ends.
 }
 
-JoinReply Cluster::own(const ProcessRef& head) {
+JoinReply Cluster::register_driver(const ProcessRef& head) {
   OwnerRegistration offer{options_.name, process_id()};
   const RunDescription& run = options_.description;
   offer.run = run.id();
@@ -110,7 +111,7 @@ JoinReply Cluster::own(const ProcessRef& head) {
 std::string Cluster::cancelled(bool now) {
   if (!options_.on_cancel)
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} (pid {}) does not listen to weft cancel; where it runs: kill -INT {}",
+                "{} (pid {}) does not support weft cancel; on its machine run: kill -INT {}",
                 options_.name, process_id(), process_id());
   return options_.on_cancel(now);
 }
@@ -129,10 +130,10 @@ void Cluster::host_leaves(const std::string& host, const std::string& why) {
     saves = saves_;
   }
   if (saves) saves(fmt::format("host {} leaves: {}", host, why));
-  else let_go();
+  else release_leaving_hosts();
 }
 
-void Cluster::let_go() {
+void Cluster::release_leaving_hosts() {
   std::set<std::string> hosts;
   {
     const std::lock_guard lock(mutex_);
@@ -181,8 +182,10 @@ void Cluster::remember(const MeshKey& key, const std::vector<DeviceProcess>& pro
 }
 
 void Cluster::head_away(const std::string& how) {
-  notify_operator("head away", fmt::format("the head at {} {}; what runs goes on, and looks for it",
-                                           to_string(head_.address()), how));
+  notify_operator(
+      "head away",
+      fmt::format("the head at {} {}; running work continues, and this process tries to reconnect",
+                  to_string(head_.address()), how));
 }
 
 void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
@@ -199,7 +202,7 @@ void Cluster::notify_operator(const std::string& kind, const std::string& text) 
 void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
   if (head_.report_peer_loss(peer, how)) return;
   std::lock_guard lock(mutex_);
-  unexplained_ = unexplained_ || is_device(peer.id);
+  unexplained_loss_ = unexplained_loss_ || is_device(peer.id);
 }
 
 bool Cluster::is_device(ProcessId process) const {
@@ -213,9 +216,9 @@ void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
   if (head_.report_peer_loss(peer, describe_silence(silence, 0))) return;
   {
     std::lock_guard lock(mutex_);
-    unexplained_ = unexplained_ || is_device(peer.id);
+    unexplained_loss_ = unexplained_loss_ || is_device(peer.id);
   }
-  system_.after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
+  system_.run_after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
     ear.tell([&](Cluster& cluster) { cluster.report_silent(id, silence); });
   });
 }
@@ -335,7 +338,8 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   return acquired;
 }
 
-std::optional<Cluster::Acquired> Cluster::inherit(const std::string& name, std::int64_t size) {
+std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& name,
+                                                          std::int64_t size) {
   Acquired acquired;
   {
     const std::lock_guard lock(mutex_);
@@ -390,7 +394,7 @@ void Cluster::release(const MeshKey& key) {
   {
     std::unique_lock lock(mutex_);
     // After the release nobody would report why a device of the mesh was lost.
-    if (unexplained_)
+    if (unexplained_loss_)
       changed_.wait_for(lock, internal::kIncidentWithinLease,
                         [&] { return first_failure_.has_value(); });
     if (meshes_.erase(key) == 0 || lost_) return;
@@ -461,10 +465,10 @@ std::set<std::uint32_t> Cluster::missing_ranks(const MeshKey& mesh) const {
   return missing;
 }
 
-std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {
+std::string Cluster::describe_device(const MeshKey& mesh, std::uint32_t rank) const {
   std::lock_guard lock(mutex_);
   const auto found = meshes_.find(mesh);
-  if (found == meshes_.end() || rank >= found->second.size()) return "a device that is gone";
+  if (found == meshes_.end() || rank >= found->second.size()) return "an unknown device";
   const DeviceProcess& device = found->second[rank];
   return fmt::format("{} device {} (pid {})", device.place.host, device.place.device, device.pid);
 }

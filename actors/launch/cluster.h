@@ -109,12 +109,13 @@ class Cluster final {
   /// with the incident, later calls reach the live processes, and renew() replaces the dead ones. A
   /// restarted driver survives deaths from the start.
   void survive_deaths();
-  /// Keeps, from now on, the owner's devices on a host that leaves the cluster, until let_go() or
-  /// the end of its agent's grace. `saves` asks the owner to save its state first, on a thread that
-  /// must not block. Without this call the devices are let go at once.
+  /// Keeps, from now on, the owner's devices on a host that leaves the cluster, until
+  /// release_leaving_hosts() or the end of its agent's grace. `saves` asks the owner to save its
+  /// state first, on a thread that must not block. Without this call the devices are let go at
+  /// once.
   void on_hosts_leaving(std::function<void(const std::string& text)> saves);
   /// Releases devices on leaving hosts. Their data is lost from now on, as after a death.
-  void let_go();
+  void release_leaving_hosts();
   /// Clears recorded failures before a recovery: failure() starts afresh. Throws the failure if the
   /// head or the cluster is lost, as nothing can be recovered then.
   void clear_failures();
@@ -160,9 +161,9 @@ class Cluster final {
   /// Adopts, in a restarted driver, the mesh of that name and shape that its predecessor left.
   /// renew() then replaces dead processes. nullopt if there is none.
   template <typename T>
-  std::optional<ActorMesh<T>> take_over(MeshKey& key, const std::string& name,
-                                        const MeshShape& shape) {
-    const auto left = inherit(name, shape.size());
+  std::optional<ActorMesh<T>> adopt_mesh(MeshKey& key, const std::string& name,
+                                         const MeshShape& shape) {
+    const auto left = adopt_processes(name, shape.size());
     if (!left) return std::nullopt;
     key = left->key;
     ActorMesh<T> mesh = system_.adopt_mesh<T>(name, shape, left->processes);
@@ -180,7 +181,7 @@ class Cluster final {
   /// Returns the ranks for which the last renew() found no process.
   std::set<std::uint32_t> missing_ranks(const MeshKey& mesh) const;
   /// Returns "worker1 device 0 (pid 4121)".
-  std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
+  std::string describe_device(const MeshKey& mesh, std::uint32_t rank) const;
   /// Reports an observation about a device to the operator: a warning in the log, and
   /// ClusterOptions::on_event.
   void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
@@ -212,7 +213,7 @@ class Cluster final {
     std::vector<ProcessRef> processes;
   };
   Acquired acquire(const std::string& name, const MeshShape& shape, const MeshPlacement& where);
-  std::optional<Acquired> inherit(const std::string& name, std::int64_t size);
+  std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
     std::vector<ProcessRef> processes;
@@ -225,7 +226,7 @@ class Cluster final {
   void release(const MeshKey& key);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
-  JoinReply own(const ProcessRef& head);
+  JoinReply register_driver(const ProcessRef& head);
   std::string cancelled(bool now);
   void host_leaves(const std::string& host, const std::string& why);
   /// Reports once what caps the device processes' memory.
@@ -294,11 +295,11 @@ class Cluster final {
   std::set<std::string> leaving_;                         // guarded by mutex_: hosts to let go
   std::function<void(const std::string&)> saves_;         // guarded by mutex_
   // guarded by mutex_: a device process is silent or lost, and no incident explains that
-  bool unexplained_ = false;
+  bool unexplained_loss_ = false;
   DataNetworks networks_;
   HeadLink head_;
   // Declared last: enables the callbacks of the system.
-  std::optional<RevocableTarget<Cluster>::Open> open_;
+  std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };
 
 /// Returns the SHA-256 of this process's executable.

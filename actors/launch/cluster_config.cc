@@ -33,7 +33,7 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   if (std::filesystem::is_regular_file(path, unreachable) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
   const std::string build = own ? "" : build_hint(directory, "weft_apps_" + app);
-  if (!build.empty()) node.fail(fmt::format("app: {} is not there{}", path.string(), build));
+  if (!build.empty()) node.fail(fmt::format("app: {} does not exist{}", path.string(), build));
   node.fail(fmt::format("app: there is no executable {}{}{}", path.string(),
                         own ? "" : " beside weft",
                         own ? "" : did_you_mean(app, executables_in(directory))));
@@ -51,7 +51,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   section.read_enum(
       "launcher", config.launcher,
       EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}},
-      "Who starts the hosts: weft run, all on this machine; or you, with weft head and weft join");
+      "local: weft run starts all hosts on this machine; manual: start them with weft head and "
+      "weft join");
   section.read("threads_per_device", config.device.threads,
                KeyDescription("CPU threads that a device computes with").unit("threads"),
                {.min = 1, .max = 1024});
@@ -67,24 +68,21 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                "Whether GPUs give the same bits in every run; false is faster for bf16 attention "
                "and NCCL sums");
   if (section.read_bytes("memory", config.memory,
-                         "Most memory of a device process; one that needs more ends, and the run "
-                         "says why; 0: no limit") &&
+                         "Memory limit of each device process; a process that exceeds it ends with "
+                         "an error; 0: no limit") &&
       config.memory != 0 && config.memory < kLeastMemory)
     section.at("memory").note(
         fmt::format("cluster.memory: expected a size of at least {} for each device process, or 0 "
                     "for no limit, found {}",
                     format_bytes(kLeastMemory), format_bytes(config.memory)));
   section.read("no_progress", config.no_progress,
-               "How long nothing may move before the run says where it waits; it goes on",
+               "Time without progress after which the run reports where it waits (and continues)",
                {.min = std::chrono::milliseconds(100)});
   section.read("longest_op", config.longest_op,
-               "An operation that takes longer ends the run; without it there is no limit");
+               "Time limit of one operation; a longer one ends the run; default: no limit");
   if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
     section.at("deterministic")
-        .note(
-            "cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there "
-            "is nothing to gain: leave it "
-            "out");
+        .note("cluster.deterministic: false has no effect with `device: cpu`: remove it");
   }
   if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order")) {
     config.hosts.clear();
@@ -150,7 +148,7 @@ RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostS
           .unit("steps"),
       {.min = 0});
   section.read_enum("if_too_few", config.waits, EnumNames<bool>{{"wait", true}, {"fail", false}},
-                    "What the run does while too few devices are left");
+                    "Behaviour while too few devices are left: wait or fail");
   std::vector<std::string> names;
   for (const HostSpec& host : hosts) names.push_back(host.name);
   if (const auto spares = section.find(
@@ -177,7 +175,7 @@ LogLevel parse_logs(const ConfigNode& section) {
   for (const LogLevel each :
        {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
     names.emplace_back(to_string(each), each);
-  section.read_enum("level", level, names, "Least level of the lines in the logs of all processes");
+  section.read_enum("level", level, names, "Minimum log level of all processes");
   section.finish();
   return level;
 }
@@ -191,7 +189,7 @@ std::optional<ConfigNode> recovery_section(const ConfigNode& root) {
 }
 
 std::optional<ConfigNode> logs_section(const ConfigNode& root) {
-  return root.find("logs", "What processes write into their logs");
+  return root.find("logs", "Logging of the run's processes");
 }
 
 ConfigNode name_of_run(const ConfigNode& root) {

@@ -29,7 +29,7 @@ void Cluster::clear_failures() {
   if (lost_) throw Error(*first_failure_);
   first_failure_.reset();
   first_incident_.reset();
-  unexplained_ = false;
+  unexplained_loss_ = false;
 }
 
 std::string Cluster::root_cause(const Error& error) const {
@@ -73,7 +73,7 @@ void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std:
 
 std::optional<Error> Cluster::failure(Nanoseconds within) const {
   std::unique_lock lock(mutex_);
-  const bool wait_longer = unexplained_ && within > Nanoseconds::zero();
+  const bool wait_longer = unexplained_loss_ && within > Nanoseconds::zero();
   changed_.wait_for(
       lock, wait_longer ? std::max(within, Nanoseconds(internal::kIncidentWithinLease)) : within,
       [&] { return first_failure_.has_value(); });
@@ -111,7 +111,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
         first_failure_ = error;
         first_incident_ = failure.incident;
       }
-      unexplained_ = false;
+      unexplained_loss_ = false;
       changed_.notify_all();
     }
   }

@@ -30,10 +30,10 @@ std::string parse_digest(std::string_view text) {
 }
 
 std::optional<std::string> read_pem(const std::filesystem::path& path) {
-  const std::string hint = "without it the head cannot go on as the one that others know";
+  const std::string hint = "without it the head cannot use the certificate that its hosts know";
   return read_private_file(path, "file", hint,
-                           "so anybody may pass for this head: remove it and certificate.pem, "
-                           "and give hosts the --cert that the head prints then");
+                           "so anyone can impersonate this head: remove it and certificate.pem, "
+                           "and give the hosts the --cert that the head then prints");
 }
 
 /// Returns the digest of the certificate beside a token file; empty if that cannot be read.
@@ -52,16 +52,17 @@ std::string digest_beside(const std::filesystem::path& token_file) {
 }  // namespace
 
 void ConnectionSecurity::apply(const Address& head, SystemOptions& options) const {
-  if (insecure) options.tls = Tls::Use::kNever;
-  if (!certificate.empty()) options.pinned = SystemOptions::Pinned{head, certificate, named};
+  if (insecure) options.tls = TlsMode::kNever;
+  if (!certificate.empty())
+    options.pinned = SystemOptions::Pinned{head, certificate, given_by_user};
 }
 
 std::vector<std::string> ConnectionSecurity::to_arguments() const {
   std::vector<std::string> arguments;
   if (insecure) arguments.push_back(fmt::format("--{}", kInsecure));
   if (!certificate.empty())
-    arguments.insert(arguments.end(),
-                     {"--certificate", certificate, "--certificate-named", named ? "1" : "0"});
+    arguments.insert(arguments.end(), {"--certificate", certificate, "--certificate-named",
+                                       given_by_user ? "1" : "0"});
   return arguments;
 }
 
@@ -69,7 +70,7 @@ ConnectionSecurity ConnectionSecurity::of(const RoleArguments& arguments) {
   ConnectionSecurity protection;
   protection.insecure = arguments.has(kInsecure);
   protection.certificate = arguments.get_or("certificate", "");
-  protection.named = arguments.get_or("certificate-named", "0") == "1";
+  protection.given_by_user = arguments.get_or("certificate-named", "0") == "1";
   return protection;
 }
 
@@ -77,18 +78,18 @@ ConnectionSecurity find_protection(const Address& head, const std::filesystem::p
                                    const std::string& certificate, bool insecure) {
   if (insecure && !certificate.empty())
     throw_error(ErrorCode::kInvalidArgument,
-                "--cert asks for TLS, and --insecure for none: leave one of them out");
+                "--cert requires TLS and --insecure disables it: use only one of them");
   if (insecure) return {true};
   if (!certificate.empty()) return {false, parse_digest(certificate), true};
-  if (!Tls::is_due(Tls::Use::kBeyondLoopback, head.host)) return {};
+  if (!TlsPolicy::tls_required(TlsMode::kBeyondLoopback, head.host)) return {};
   return {false, digest_beside(token_file.empty() ? linked_token_file(head.port) : token_file)};
 }
 
 void warn_of_insecure(const Log& log) {
   log.warning(
-      "--insecure: beyond loopback the token alone protects what is sent, without TLS: whoever "
-      "records it and learns the token later can read it, and nothing shows who the head is. Leave "
-      "it out where that matters");
+      "--insecure: connections between machines are encrypted with keys of the token, not with "
+      "TLS: anyone who records them and learns the token later can read them, and no certificate "
+      "authenticates the head. Leave it out where that matters");
 }
 
 TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) {

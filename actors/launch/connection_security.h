@@ -22,8 +22,8 @@ struct ConnectionSecurity {
   /// SHA-256 of the certificate that the head must present; empty: any, as both sides prove the
   /// token over that very connection.
   std::string certificate = {};
-  /// True if a person named it: TLS on loopback, too, which may be a tunnel's end.
-  bool named = false;
+  /// True if a person gave it: TLS on loopback, too, which may be a tunnel's end.
+  bool given_by_user = false;
 
   /// Configures a process that is connected to the head at that address.
   void apply(const Address& head, SystemOptions& options) const;

@@ -42,7 +42,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const ChildSignals signals(
       {[&end, &agent_leaves](const std::string& reason) {
          // The agent ends processes that their run has given back.
-         end.set(0, agent_leaves ? reason : "ends: its run is done with it");
+         end.set(0, agent_leaves ? reason : "exits: its run has released it");
        },
        [&agent_leaves] { agent_leaves = true; },
        [&log, &label](const std::string& text) { log.warning("{}: {}", label, text); }});
@@ -68,15 +68,15 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const auto end_without = [&agent_id, &label, &log](const ProcessRef& peer,
                                                      const std::string& how) {
     if (peer.id.value() != agent_id) return;
-    log.error("{}: the agent {}, so this process ends", label, how);
+    log.error("{}: exiting, because the agent {}", label, how);
     end_process(1);
   };
-  system.on_peer_eof([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
+  system.on_peer_eof([end_without](const ProcessRef& peer) { end_without(peer, "disconnected"); });
   system.on_peer_timed_out([end_without](const ProcessRef& peer, Nanoseconds silence) {
     end_without(peer, describe_silence(silence, 0));
   });
   // Ends the process when its owner has disconnected and no head has reported that.
-  system.every(kLookForUseEvery, [&] {
+  system.run_every(kLookForUseEvery, [&] {
     if (system.num_owned_actors() > 0) {
       used = true;
       return unused_since.reset();
@@ -87,7 +87,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
     if (used && agent_leaves && now - *unused_since >= kLookForUseEvery)
       end.set(0, "its run is done, and its agent leaves");
     if (now - *unused_since > unused)
-      end.set(1, fmt::format("nobody has used this process for {:.0f} s", in_seconds(unused)));
+      end.set(1, fmt::format("exits: unused for {:.0f} s", in_seconds(unused)));
   });
   system.listen({agent_address.host, 0});
   const ProcessRef agent_process =

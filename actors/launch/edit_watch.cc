@@ -16,7 +16,7 @@ EditWatch::EditWatch(const std::vector<ReadFile>& files) {
   for (const ReadFile& file : files) files_.push_back({file});
 }
 
-std::vector<std::string> EditWatch::look() {
+std::vector<std::string> EditWatch::poll_edits() {
   std::vector<std::string> changes;
   std::erase_if(files_, [&](Watched& watched) {
     std::string change = change_of(watched);

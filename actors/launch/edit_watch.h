@@ -21,7 +21,7 @@ class EditWatch final {
 
   /// Returns "cluster.yaml was edited" for each file that has changed since it was read, once per
   /// file. A file counts as removed when it is missing in two calls, as editors replace files.
-  std::vector<std::string> look();
+  std::vector<std::string> poll_edits();
 
  private:
   struct Watched {

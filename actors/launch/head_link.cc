@@ -19,7 +19,7 @@ constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
 /// Expected peer: processes other than a head refuse the connection.
-constexpr Wanted kWantsHead{.head = true};
+constexpr ExpectedPeer kWantsHead{.head = true};
 
 /// Returns true for errors that a retry does not change. Others may pass: no process is there, the
 /// head listens and has no actor yet, or too many processes ask at once.
@@ -101,7 +101,7 @@ HeadLink::Reached HeadLink::reach(Nanoseconds within) const {
   changed_.wait_for(lock, within, [this] { return lost_ || !away_since_; });
   if (lost_) throw Error(*lost_);
   if (away_since_)
-    throw_error(ErrorCode::kUnavailable, "the head at {} has been away for {:.0f} s",
+    throw_error(ErrorCode::kUnavailable, "the head at {} has not responded for {:.0f} s",
                 to_string(address_), in_seconds(clock_.now() - *away_since_));
   return {system_.named<Head>(process_, "head"), losses_};
 }
@@ -194,11 +194,11 @@ bool HeadLink::find() {
     JoinReply joined = events_.greet(found);
     if (joined.cluster != before.cluster)
       throw_error(ErrorCode::kIncompatible,
-                  "the head at {} is of cluster {} now, this process of cluster {}",
+                  "the head at {} belongs to cluster {}, this process to cluster {}",
                   to_string(address_), joined.cluster.substr(0, 12), before.cluster.substr(0, 12));
     if (joined.term < before.term)
       throw_error(ErrorCode::kStaleEpoch,
-                  "the head at {} is of term {}, and there has been one of term {}",
+                  "the head at {} has term {}, older than the known term {}: a newer head exists",
                   to_string(address_), joined.term, before.term);
     Nanoseconds away{};
     {

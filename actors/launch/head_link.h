@@ -23,7 +23,7 @@ class HeadLink final {
     /// absence. Blocks. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final;
     /// other errors lead to a retry.
     std::function<JoinReply(const ProcessRef& head)> greet;
-    /// Receives e.g. "is gone: connection lost"; on any thread, must not block.
+    /// Receives e.g. "disconnected: connection lost"; on any thread, must not block.
     std::function<void(const std::string& how)> on_away = {};
     std::function<void(const JoinReply&, Nanoseconds away)> on_back = {};
     /// Decides whether to give up. Asked every second once the head has been away for longer than

@@ -35,21 +35,22 @@ Secret token_of(const HeadRole& role, const Log& log) {
   try {
     write_token(role.state_directory, role.token);
   } catch (const Error& error) {
-    log.warning("{}; the run goes on, and nobody else can ask this head", error.message());
+    log.warning("{}; the run continues, but other weft commands find no token for this head",
+                error.message());
   }
   return role.token;
 }
 
 /// Returns the identity by which others know this head; empty if no peer needs TLS.
 TlsIdentity identity_of(const HeadRole& role, const Log& log) {
-  const Tls::Use use = role.insecure ? Tls::Use::kNever : Tls::Use::kBeyondLoopback;
-  if (!Tls::is_due(use, role.listen.host)) return {};
+  const TlsMode mode = role.insecure ? TlsMode::kNever : TlsMode::kBeyondLoopback;
+  if (!TlsPolicy::tls_required(mode, role.listen.host)) return {};
   try {
     return load_or_make_identity(role.state_directory);
   } catch (const Error& error) {
     // The token of a run's own cluster is proof enough among its processes.
     if (role.token.empty()) throw;
-    log.warning("{}; the run goes on with a certificate that nobody else knows", error.message());
+    log.warning("{}; the run continues with a temporary certificate", error.message());
     return {};
   }
 }
@@ -66,7 +67,7 @@ class FormerTokens final {
   }
   void forget_later() const {
     const std::uint64_t mine = ++*count_;
-    system_.after(role_.grace, [count = count_, mine, folder = role_.state_directory] {
+    system_.run_after(role_.grace, [count = count_, mine, folder = role_.state_directory] {
       if (*count == mine) forget_former_tokens(folder);
     });
   }
@@ -86,7 +87,7 @@ TokenRotation rotate(System& system, const HeadRole& role, std::vector<ProcessId
   add_former_token(role.state_directory, system.token(), members);
   const Secret next = Secret::random();
   write_token(role.state_directory, next);
-  System::Replaced replaced = system.replace_token(next, role.grace, members);
+  System::TokenReplacement replaced = system.replace_token(next, role.grace, members);
   return {token_file_in(role.state_directory).string(),
           static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_notified)};
 }
@@ -167,7 +168,7 @@ void log_waiting_members(System& system, const HeadRole& role, const Address& ad
   for (const HostStatus& host : status.hosts) who.push_back("host " + host.offer.name);
   for (const RunStatus& run : status.runs) who.push_back(run.name);
   log.info(
-      "{} {} {:.0f} s for the next head, and what runs goes on. Start it with: weft head "
+      "{} {} up to {:.0f} s for a new head; running work continues. Start the head with: weft head "
       "--listen {} --state {}",
       fmt::join(who, ", "), who.size() == 1 ? "waits" : "wait", in_seconds(role.grace),
       to_string(address), role.state_directory);
@@ -191,7 +192,7 @@ int serve_head(const HeadRole& role) {
   options.log = log;
   options.identity = identity_of(role, log);
   if (role.insecure) {
-    options.tls = Tls::Use::kNever;
+    options.tls = TlsMode::kNever;
     warn_of_insecure(log);
   }
   System system(options);
@@ -226,8 +227,8 @@ int serve_head(const HeadRole& role) {
                                              role.ignore_saved_members, role.has_parent},
                                   events);
   });
-  system.every(kLookForAwayEvery,
-               [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
+  system.run_every(kLookForAwayEvery,
+                   [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
   const HeadSignals::Running running(signals, system);
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);
@@ -236,8 +237,8 @@ int serve_head(const HeadRole& role) {
                       options.identity.empty()
                           ? ""
                           : tls_library().certificate_sha256(options.identity.certificate));
-  if (!role.said.empty())
-    write_child_report(role.said, std::string(kListeningPrefix) + to_string(address));
+  if (!role.report_path.empty())
+    write_child_report(role.report_path, std::string(kListeningPrefix) + to_string(address));
   const auto reason = end.wait();
   if (signals.keeps_cluster_running()) log_waiting_members(system, role, address, log);
   log.info("head ends: {}", reason.text);

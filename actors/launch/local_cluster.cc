@@ -53,7 +53,7 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool ignore_saved_m
   HeadRole role;
   role.listen = {options_.listen_host, head_.port};
   role.state_directory = (options_.directory / "state").string();
-  role.said = said;
+  role.report_path = said;
   role.log_level = options_.log_level;
   role.ignore_saved_members = ignore_saved_members;
   role.has_parent = true;
@@ -93,7 +93,7 @@ void LocalCluster::wait_until_reaped(const std::string& who) const {
   while (!end.changed.wait_for(lock, kLookForEndEvery, [&] { return end.reaped; }))
     if (watched.look(clock.now()) > kReapedWithin)
       throw_error(ErrorCode::kDeadlineExceeded,
-                  "{} (pid {}) died, and the system has not freed what it held within 10 s", who,
+                  "{} (pid {}) died, and the system did not release its resources within 10 s", who,
                   end.pid);
 }
 
@@ -132,7 +132,7 @@ void LocalCluster::start_head() {
                   spec.log_file.string());
     if (!noted && options_.note && clock.now() - began > kNotedAfter) {
       options_.note(
-          fmt::format("waiting for the head to start; is the disk of {} slow? Its log: {}",
+          fmt::format("waiting for the head to start (the disk of {} may be slow); log: {}",
                       (options_.directory / "state").string(), spec.log_file.string()));
       noted = true;
     }

@@ -7,25 +7,25 @@
 
 namespace weft::actors {
 
-/// Revocable target of callbacks that cannot be unregistered: they do nothing while no Open exists.
-/// Copies share the target. Any thread.
+/// Revocable target of callbacks that cannot be unregistered: they do nothing while no Binding
+/// exists. Copies share the target. Any thread.
 template <typename T>
 class RevocableTarget final {
  public:
   /// Scope in which callbacks reach `listener`. The destructor waits for a running callback.
-  class Open final {
+  class Binding final {
    public:
-    Open(const RevocableTarget& ear, T& listener) : ear_(ear) { set(&listener); }
-    ~Open() { set(nullptr); }
-    Open(const Open&) = delete;
-    Open& operator=(const Open&) = delete;
+    Binding(const RevocableTarget& target, T& listener) : target_(target) { set(&listener); }
+    ~Binding() { set(nullptr); }
+    Binding(const Binding&) = delete;
+    Binding& operator=(const Binding&) = delete;
 
    private:
     void set(T* listener) {
-      const std::lock_guard lock(ear_.state_->mutex);
-      ear_.state_->listener = listener;
+      const std::lock_guard lock(target_.state_->mutex);
+      target_.state_->listener = listener;
     }
-    const RevocableTarget ear_;
+    const RevocableTarget target_;
   };
 
   template <typename F>

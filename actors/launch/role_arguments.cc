@@ -27,8 +27,7 @@ RoleArguments::RoleArguments(const std::vector<std::string>& arguments,
 void RoleArguments::check_known(const std::vector<std::string>& names) const {
   for (const auto& [name, values] : values_) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "there is no option --{}; --help shows those that there are{}", name,
+      throw_error(ErrorCode::kInvalidArgument, "unknown option --{}; see --help{}", name,
                   did_you_mean(name, names));
   }
 }

@@ -13,7 +13,7 @@ std::vector<std::string> to_arguments(const HeadRole& role) {
                                         "--state",
                                         role.state_directory,
                                         "--said",
-                                        role.said,
+                                        role.report_path,
                                         "--log-level",
                                         std::string(to_string(role.log_level)),
                                         "--grace-ms",
@@ -50,7 +50,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
     head.state_directory = given.get("state");
-    head.said = given.get("said");
+    head.report_path = given.get("said");
     head.token = inherited_token(given);
     head.log_level = parse_log_level(given.get("log-level"));
     head.grace = std::chrono::milliseconds(given.number("grace-ms"));
@@ -60,7 +60,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     try {
       return serve_head(head);
     } catch (...) {
-      write_child_report(head.said, current_error().message());
+      write_child_report(head.report_path, current_error().message());
       throw;
     }
   }

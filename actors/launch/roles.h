@@ -25,7 +25,7 @@ struct HeadRole {
   std::string state_directory;
   /// Path of the parent's ChildReport, for kListeningPrefix and the address once it listens, or for
   /// the error that ended it before. May be empty.
-  std::string said;
+  std::string report_path;
   /// Token of the parent's choice; empty: the one in the state folder, which is made if missing.
   Secret token;
   LogLevel log_level = LogLevel::kInfo;

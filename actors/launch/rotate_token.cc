@@ -15,7 +15,7 @@ std::unique_ptr<StateStore> open_store(const std::filesystem::path& state_direct
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kFailedPrecondition) throw;
     throw_error(ErrorCode::kFailedPrecondition,
-                "{}. If it is the head that this is about, ask it: weft token rotate --head "
+                "{}. If a head is running, rotate its token with: weft token rotate --head "
                 "HOST:PORT",
                 error.message());
   }
@@ -36,11 +36,10 @@ std::size_t rotate_token_offline(const std::filesystem::path& state_directory) {
       for (const auto& [name, row] : store.rows(StateStore::Table::kOwners))
         members.push_back(decode<OwnerRow>(row).process.id);
     } catch (const Error& error) {
-      throw_error(
-          ErrorCode::kDataLoss,
-          "the head's state in {} does not say who belongs to the cluster: {}; the token is "
-          "as it was",
-          state_directory.string(), error.message());
+      throw_error(ErrorCode::kDataLoss,
+                  "the head's state in {} is damaged, so the members of the cluster are unknown: "
+                  "{}; the token was not changed",
+                  state_directory.string(), error.message());
     }
     add_former_token(state_directory, former, members);
     write_token(state_directory, Secret::random());

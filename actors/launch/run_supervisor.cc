@@ -78,7 +78,7 @@ class RunSupervisor {
     const Launched launched(*this);
     int status = 1;
     try {
-      driver_program_ = keep(run_.header.app);
+      driver_program_ = copy_for_restarts(run_.header.app);
       start_cluster();
       start_driver();
       status = supervise();
@@ -128,11 +128,11 @@ class RunSupervisor {
   void interrupted(const ReceivedSignal& signal) {
     const int count = ++interruptions_;
     events_.add({"interruption", fmt::format("{}{}", signal.describe(),
-                                             count == 1 ? "" : ": everything ends at once")});
+                                             count == 1 ? "" : ": stopping all processes now")});
     if (count == 1)
       say(stderr, "weft: {}: {}; press Ctrl-C again to stop now\n", signal.describe(),
           doing_.load());
-    if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
+    if (count == 2) say(stderr, "weft: {}: stopping all processes now\n", signal.describe());
     std::unique_lock lock(ending_mutex_);
     // The processes may have been signalled, too, but the last checkpoint needs them.
     if (count == 1 && launched_) launcher_->signal_all(kParentShutsDown);
@@ -155,7 +155,7 @@ class RunSupervisor {
 
   /// Copies a program for all starts of this run and returns the path. Simulated processes share
   /// one.
-  std::filesystem::path keep(const std::filesystem::path& binary) const {
+  std::filesystem::path copy_for_restarts(const std::filesystem::path& binary) const {
     if (Platform::simulated() != nullptr) return binary;
     return programs_.keep(binary, binary_sha256(binary, hash_directory()));
   }
@@ -167,7 +167,7 @@ class RunSupervisor {
             {who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied,
              who, evidence});
       };
-      const auto self = keep(std::filesystem::read_symlink("/proc/self/exe"));
+      const auto self = copy_for_restarts(std::filesystem::read_symlink("/proc/self/exe"));
       token_ = Secret::random();
       LocalCluster::Options local{self,     run_.header.cluster.hosts, run_.out, token_,
                                   on_death, run_.header.log_level};
@@ -189,9 +189,10 @@ class RunSupervisor {
     const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
       ear.tell([&](HeadLink& link) { link.report_peer_loss(peer, how); });
     };
-    system_->on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone"); });
-    system_->on_peer_disconnected(
-        [gone](const ProcessRef& peer, const Error&, DisconnectCause) { gone(peer, "is gone"); });
+    system_->on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "disconnected"); });
+    system_->on_peer_disconnected([gone](const ProcessRef& peer, const Error&, DisconnectCause) {
+      gone(peer, "disconnected");
+    });
     HeadLink::Events with_head;
     with_head.greet = [this](const ProcessRef& head) {
       const auto status =
@@ -202,7 +203,7 @@ class RunSupervisor {
       queue_.add({SupervisorEvent::Kind::kHeadBack, "", {}});
     };
     head_.emplace(*system_, Address::parse(run_.head), with_head);
-    open_.emplace(ear_, *head_);
+    binding_.emplace(ear_, *head_);
     head_->join();
     wait_for_hosts();
   }
@@ -231,22 +232,22 @@ class RunSupervisor {
                     run_.original, fmt::join(missing, ", "), advice);
       }
       if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery))
-        if (!revive(*event)) start_failed(*event);
+        if (!restart_dead_process(*event)) start_failed(*event);
     }
   }
 
   /// Restarts a process that died while the cluster comes up. Returns false if the start has
   /// failed.
-  bool revive(const SupervisorEvent& event) {
+  bool restart_dead_process(const SupervisorEvent& event) {
     switch (event.kind) {
       case SupervisorEvent::Kind::kHeadDied: return restart_head(event.evidence);
       case SupervisorEvent::Kind::kHostDied:
-        if (!goes_on()) return false;
+        if (!can_resume()) return false;
         host_died(event);
         return restart_agent(event);
       case SupervisorEvent::Kind::kHeadBack: return true;
       case SupervisorEvent::Kind::kCheckpointWanted:
-        say(stderr, "weft: no checkpoint: the run has not begun\n");
+        say(stderr, "weft: no checkpoint written: the run has not started yet\n");
         return true;
       default: return false;
     }
@@ -254,15 +255,15 @@ class RunSupervisor {
 
   [[noreturn]] void start_failed(const SupervisorEvent& event) {
     if (event.kind == SupervisorEvent::Kind::kSignal)
-      throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
+      throw_error(ErrorCode::kCancelled, "interrupted during start-up of the cluster");
     const std::string who =
         event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
     if (!event.evidence.silence.empty()) {
       launcher_->stop(event.evidence.pid, Nanoseconds::zero());
-      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who,
+      throw_error(ErrorCode::kPeerDied, "{} (pid {}) {} during start-up of the cluster{}", who,
                   event.evidence.pid, event.evidence.silence, event.evidence.log_note());
     }
-    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who,
+    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died during start-up of the cluster: {}{}", who,
                 event.evidence.pid, event.evidence.cause(), event.evidence.log_note());
   }
 
@@ -305,7 +306,7 @@ class RunSupervisor {
     events.on_stopped = [this](const ExitReport& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
-    doing_ = "stopping as soon as the driver has done what it is at";
+    doing_ = "stopping after the driver's current step";
     driver_ = launcher_->launch(spec, events);
   }
 
@@ -349,7 +350,8 @@ class RunSupervisor {
           driver_must_end = clock.now() + kDriverGrace;
           break;
         case SupervisorEvent::Kind::kHeadBack:
-          for (const SupervisorEvent& death : std::exchange(untold_, {})) host_died(death);
+          for (const SupervisorEvent& death : std::exchange(unreported_deaths_, {}))
+            host_died(death);
           break;
         case SupervisorEvent::Kind::kHostDied:
           host_died(*event);
@@ -360,7 +362,7 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
-          if (goes_on() && event->evidence.violent()) report_no_driver();
+          if (can_resume() && event->evidence.violent()) report_no_driver();
           if (!first_cause && !refusal_.empty()) first_cause = refusal_;
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           report_edits();
@@ -371,9 +373,10 @@ class RunSupervisor {
 
   /// Reports edits of input files, which count for the next run only.
   void report_edits() {
-    for (const std::string& edit : edits_.look()) {
-      const std::string text = fmt::format("{}; this run goes on with what it has read, in {}",
-                                           edit, run_.run_file.string());
+    for (const std::string& edit : edits_.poll_edits()) {
+      const std::string text =
+          fmt::format("{}; this run continues with the version it read, saved in {}", edit,
+                      run_.run_file.string());
       events_.add({"input edited", text});
       say(stderr, "{}\n", wrapped_for_terminal(STDERR_FILENO, "weft: " + text));
     }
@@ -387,7 +390,7 @@ class RunSupervisor {
       // must precede the loss of its connection, which tells less
       else head.call<&Head::host_died>(death).get();
     } catch (const Error&) {
-      untold_.push_back(event);  // kept for the next head
+      unreported_deaths_.push_back(event);  // kept for the next head
     }
     end_stopped(event.evidence);
   }
@@ -399,7 +402,7 @@ class RunSupervisor {
 
   /// Returns true if the run can survive a death. Apps that have planned their steps resume from
   /// the run's folder; others would start again.
-  bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
+  bool can_resume() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
 
   void report_restart(const char* kind, const std::string& text) {
     events_.add({kind, text});
@@ -419,7 +422,7 @@ class RunSupervisor {
   /// Restarts an agent; the driver has lost devices replaced. Returns false if it has died too
   /// often.
   bool restart_agent(const SupervisorEvent& event) {
-    if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
+    if (!local_ || !can_resume() || event.evidence.orderly() || !event.evidence.silence.empty())
       return true;  // the end of a stopped process comes as another event
     const std::string what = fmt::format("the agent of {} (pid {}) {}", event.host,
                                          event.evidence.pid, event.evidence.verdict());
@@ -444,7 +447,7 @@ class RunSupervisor {
 
   /// Restarts the driver after a crash, if the run can resume. An error exit ends the run.
   bool restart_driver(const ExitReport& evidence) {
-    if (!goes_on() || !evidence.violent()) return false;
+    if (!can_resume() || !evidence.violent()) return false;
     const std::string what = driver_cause(driver_stopped_.value_or(evidence));
     const auto number = admit("driver", evidence, what);
     if (!number) return false;
@@ -528,7 +531,7 @@ class RunSupervisor {
   SupervisorEventQueue queue_;
   std::atomic<int> interruptions_ = 0;
   EndRequestFilter requests_;  // used by the signals' thread
-  std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
+  std::atomic<const char*> doing_ = "stopping the start of the cluster";
   Mutex ending_mutex_;
   Condition ended_;
   bool launched_ = false;        // guarded by ending_mutex_: launcher_ exists
@@ -539,10 +542,11 @@ class RunSupervisor {
   std::optional<System> system_;
   const RevocableTarget<HeadLink> ear_;
   std::optional<HeadLink> head_;
-  std::optional<RevocableTarget<HeadLink>::Open> open_;
-  std::vector<SupervisorEvent> untold_;  // host deaths that were not reported, as the head was away
-  RestartBudget restarts_;               // counts all processes of the run; shared with its drivers
-  std::string refusal_;                  // reason against the last restart
+  std::optional<RevocableTarget<HeadLink>::Binding> binding_;
+  // host deaths that were not reported, as the head was away
+  std::vector<SupervisorEvent> unreported_deaths_;
+  RestartBudget restarts_;  // counts all processes of the run; shared with its drivers
+  std::string refusal_;     // reason against the last restart
   std::uint64_t driver_restarts_ = 0;
   std::optional<ExitReport> driver_stopped_;  // stopped driver, which gets SIGKILL
   std::optional<ExitReport> head_stopped_;    // stopped head, which gets SIGKILL

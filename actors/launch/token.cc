@@ -30,8 +30,8 @@ std::filesystem::path link_of(std::uint16_t port) {
 std::optional<std::string> read_token_text(const std::filesystem::path& path) {
   return read_private_file(
       path, "token file", kTokenHint,
-      "so anybody may know the token: chmod 600 it, and if others could read it replace the token "
-      "(weft token rotate)");
+      "so others may have read the token: run chmod 600 on it, and replace the token (weft token "
+      "rotate)");
 }
 
 Secret parse_token(const std::filesystem::path& path, std::string text) {
@@ -147,12 +147,10 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
   }
   if (!host_resolves(head.host))
     throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
-  throw_error(
-      ErrorCode::kFailedPrecondition,
-      "no head answers at {} that this user started on this machine (there is no {}). Is the "
-      "address right ({})? Start a head with: weft head. Is it another user's, or on "
-      "another machine? Then {}",
-      to_string(head), link.string(), how_given, kTokenHint);
+  throw_error(ErrorCode::kFailedPrecondition,
+              "no token found for the head at {}: {} does not exist. Check the address ({}). Start "
+              "a head with: weft head. For a head of another user or machine: {}",
+              to_string(head), link.string(), how_given, kTokenHint);
 }
 
 Secret inherited_token(const RoleArguments& arguments) {

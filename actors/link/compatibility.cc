@@ -16,7 +16,7 @@ std::optional<Reject> find_incompatibility(const PeerDescription& self,
                                            const PeerDescription& other) {
   if (self.process.id == other.process.id)
     return Reject{ErrorCode::kInvalidArgument,
-                  fmt::format("{} dialled its own address", describe(self)),
+                  fmt::format("{} connected to its own address", describe(self)),
                   "give the address of another process", false, self.process.id};
   if (!self.binary_hash.empty() && !other.binary_hash.empty() &&
       self.binary_hash != other.binary_hash)
@@ -49,7 +49,7 @@ std::optional<Reject> find_incompatibility(const PeerDescription& self,
 }
 
 Error to_error(const Reject& reject) {
-  return Error(reject.proven ? reject.code : ErrorCode::kUnavailable,
+  return Error(reject.authenticated ? reject.code : ErrorCode::kUnavailable,
                printable_line(fmt::format("connection refused: {}{}{}", reject.text,
                                           reject.hint.empty() ? "" : "; ", reject.hint)));
 }

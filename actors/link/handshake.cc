@@ -24,21 +24,21 @@ Handshake::~Handshake() {
 void Handshake::start(PeerDescription self) {
   self_ = std::move(self);
   self_.nonce = Secret::random().bytes();
-  introduce();
+  encode_introduction();
   const auto& own = side_ == Side::kDialler ? hello_ : challenge_;
   if (own.size() > kMaxBody)
-    return finish(
-        Error(ErrorCode::kInvalidArgument,
-              fmt::format("{} introduces itself with {} bytes and {} interfaces, more than the {} "
-                          "bytes that are read of "
-                          "somebody unknown; provide fewer interfaces",
-                          describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
-  limit_.start_after(kWithin, [this] {
-    finish(Error(ErrorCode::kUnavailable,
-                 fmt::format("{} {} but did not greet within 3 seconds; is it Weft, and "
-                             "is it alive?",
-                             to_string(connection_->peer_address()),
-                             side_ == Side::kDialler ? "accepted the connection" : "connected")));
+    return finish(Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: its handshake message has {} bytes ({} interfaces); the limit before "
+                    "authentication is {} bytes; provide fewer interfaces",
+                    describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
+  limit_.start_after(kTimeLimit, [this] {
+    finish(
+        Error(ErrorCode::kUnavailable,
+              fmt::format("{} {} but sent no Weft handshake within 3 s; check that a Weft process "
+                          "listens there and is not stopped",
+                          to_string(connection_->peer_address()),
+                          side_ == Side::kDialler ? "accepted the connection" : "connected")));
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;
@@ -46,7 +46,7 @@ void Handshake::start(PeerDescription self) {
   connection_->flush();
 }
 
-void Handshake::introduce() {
+void Handshake::encode_introduction() {
   self_.token_id = token_id(token());
   auto& own = side_ == Side::kDialler ? hello_ : challenge_;
   const ByteSink keep = [&own](std::span<const std::byte> bytes) {
@@ -56,7 +56,7 @@ void Handshake::introduce() {
   else encode_challenge(self_, keep);
 }
 
-void Handshake::choose(std::uint64_t id) {
+void Handshake::select_token(std::uint64_t id) {
   for (std::size_t i = 0; i < tokens_.size(); ++i)
     if (token_id(tokens_[i]) == id) chosen_ = i;
 }
@@ -66,7 +66,7 @@ void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> b
   if (!done_) return;  // a refused peer may still send
   if (kind == MessageKind::kReject && expected_ != MessageKind::kHello) {
     Reject reject = decode_reject(body);
-    reject.proven = expected_ == MessageKind::kWelcome;
+    reject.authenticated = expected_ == MessageKind::kWelcome;
     return finish(std::move(reject));
   }
   if (kind != expected_)
@@ -84,8 +84,8 @@ void Handshake::on_hello(std::span<const std::byte> body) {
   other_ = decode_hello(body);
   if (connection_->violates_tls_policy()) return refuse_plain();
   hello_.assign(body.begin(), body.end());
-  choose(other_.token_id);
-  introduce();
+  select_token(other_.token_id);
+  encode_introduction();
   append_message(*connection_, MessageKind::kChallenge, challenge_);
   send_proof();
   expected_ = MessageKind::kProof;
@@ -94,7 +94,7 @@ void Handshake::on_hello(std::span<const std::byte> body) {
 void Handshake::on_challenge(std::span<const std::byte> body) {
   other_ = decode_challenge(body);
   challenge_.assign(body.begin(), body.end());
-  choose(other_.token_id);
+  select_token(other_.token_id);
   expected_ = MessageKind::kProof;
 }
 
@@ -102,8 +102,9 @@ void Handshake::on_proof(std::span<const std::byte> body) {
   const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
   if (!equal_in_constant_time(body, proof_of(theirs))) {
     // Over TLS, a proof that was made for another connection fails, too.
-    const char* const between =
-        connection_->binding().empty() ? "" : ", or another machine stands between the two";
+    const char* const between = connection_->channel_binding().empty()
+                                    ? ""
+                                    : ", or a machine in between terminates the TLS connection";
     refuse({ErrorCode::kFailedPrecondition,
             fmt::format("the token is wrong: it is not that of {}{}", describe(self_), between),
             kTokenHint, false, self_.process.id});
@@ -119,7 +120,7 @@ void Handshake::on_proof(std::span<const std::byte> body) {
 }
 
 void Handshake::seal() {
-  if (!connection_->binding().empty()) return;  // TLS encrypts already
+  if (!connection_->channel_binding().empty()) return;  // TLS encrypts already
   const auto key = [this](const char* label) {
     return hmac_sha256(token(), label, {hello_, challenge_});
   };
@@ -131,23 +132,25 @@ void Handshake::seal() {
 
 Mac Handshake::proof_of(Side side) const {
   const char* const label = side == Side::kDialler ? "weft 3 dialler" : "weft 3 acceptor";
-  const auto binding = connection_->binding();
+  const auto binding = connection_->channel_binding();
   return binding.empty() ? hmac_sha256(token(), label, {hello_, challenge_})
                          : hmac_sha256(token(), label, {hello_, challenge_, binding});
 }
 
 void Handshake::refuse_plain() {
   const std::string from = to_string(connection_->peer_address());
-  refuse({ErrorCode::kFailedPrecondition,
-          fmt::format("{} takes only TLS beyond loopback, and {} at {} speaks plain text",
-                      describe(self_), describe(other_), from),
-          "leave --insecure out; if it was not given, install the same Weft on both, or reach the "
-          "head at its own address",
-          false, self_.process.id});
-  finish(Error(ErrorCode::kFailedPrecondition,
-               fmt::format("{} at {} speaks plain text, and beyond loopback only TLS is taken: "
-                           "start it without --insecure, or install the same Weft there",
-                           describe(other_), from)));
+  refuse(
+      {ErrorCode::kFailedPrecondition,
+       fmt::format("{} requires TLS beyond loopback, and {} at {} connected without TLS",
+                   describe(self_), describe(other_), from),
+       "start it without --insecure; if it was not given, install the same Weft on both hosts, or "
+       "use the head's own address",
+       false, self_.process.id});
+  finish(Error(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("{} at {} connected without TLS, which is required beyond loopback: start it "
+                  "without --insecure, or install the same Weft there",
+                  describe(other_), from)));
 }
 
 void Handshake::send_proof() {

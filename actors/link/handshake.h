@@ -26,8 +26,8 @@ namespace weft::actors {
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
 /// All frames after the dialler's proof, Welcome first, are encrypted and authenticated: by TLS, or
-/// without TLS by a Stream with keys of this connection (net/sealed_stream.h). A Reject after the
-/// proofs therefore comes from the cluster. A Reject before them can come from anybody.
+/// without TLS by a ByteStream with keys of this connection (net/encrypted_stream.h). A Reject
+/// after the proofs therefore comes from the cluster. A Reject before them can come from anybody.
 ///
 /// A proof is an HMAC with the token over a label of its direction, both introductions as sent,
 /// which carry fresh nonces, and the channel binding of TLS, if any. It is thus valid for this
@@ -50,7 +50,7 @@ class Handshake final : public FrameHandler {
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
   /// Time limit for the other side.
-  static constexpr Nanoseconds kWithin = std::chrono::seconds(3);
+  static constexpr Nanoseconds kTimeLimit = std::chrono::seconds(3);
 
   /// Prepares a handshake. This side's preferred token is the first of `tokens`.
   Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
@@ -77,8 +77,8 @@ class Handshake final : public FrameHandler {
   void on_challenge(std::span<const std::byte> body);
   void on_proof(std::span<const std::byte> body);
   /// Selects the token with this id, if this side has it.
-  void choose(std::uint64_t id);
-  void introduce();
+  void select_token(std::uint64_t id);
+  void encode_introduction();
   Mac proof_of(Side side) const;
   void send_proof();
   /// Encrypts the connection from now on, unless TLS does. Both sides have proven the token.

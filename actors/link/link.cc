@@ -32,7 +32,7 @@ void Link::attach(std::shared_ptr<Connection> connection, PeerDescription other,
   dialled_here_ = dialled_here;
   attached_at_ = SteadyClock().now();
   lease_.renew(attached_at_);
-  connection->hand_over(*this, kMaxFrameBody);
+  connection->set_handler(*this, kMaxFrameBody);
   {
     const std::lock_guard lock(mutex_);
     connection_ = std::move(connection);
@@ -40,7 +40,7 @@ void Link::attach(std::shared_ptr<Connection> connection, PeerDescription other,
   open();
 }
 
-std::shared_ptr<Connection> Link::shut(const Error& reason) {
+std::shared_ptr<Connection> Link::close_connection(const Error& reason) {
   close(reason);
   std::shared_ptr<Connection> connection;
   {
@@ -60,11 +60,11 @@ void Link::say_goodbye(const Goodbye& goodbye) {
   });
 }
 
-Nanoseconds Link::beat() {
+Nanoseconds Link::send_heartbeat() {
   const auto connection = this->connection();
   if (connection && !wrote_.exchange(false, std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
-    connection->append(static_cast<std::uint8_t>(MessageKind::kBeat), 0, {});
+    connection->append(static_cast<std::uint8_t>(MessageKind::kHeartbeat), 0, {});
   }
   if (connection) connection->flush();
   return lease_.look(SteadyClock().now());
@@ -102,7 +102,7 @@ void Link::reply(Reply reply, bool more) {
   more ? connection->schedule_flush() : connection->flush();
 }
 
-void Link::ask(ActorId actor) {
+void Link::request_credit(ActorId actor) {
   Credit request;
   request.actor = actor;
   request.request = true;
@@ -151,33 +151,34 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
     case MessageKind::kGoodbye: {
       const Goodbye goodbye = decode_goodbye(message->bytes);
-      return end(
-          goodbye.lives ? LinkEvents::End::kDisconnected : LinkEvents::End::kLeft,
-          Error(ErrorCode::kPeerDied,
-                fmt::format("{} has {}: {}", describe(introduction_),
-                            goodbye.lives ? "given up the connection" : "ended", goodbye.reason)));
+      return end(goodbye.connection_only ? LinkEvents::EndCause::kDisconnected
+                                         : LinkEvents::EndCause::kExited,
+                 Error(ErrorCode::kPeerDied,
+                       fmt::format("{} {}: {}", describe(introduction_),
+                                   goodbye.connection_only ? "closed the connection" : "exited",
+                                   goodbye.reason)));
     }
-    case MessageKind::kBeat: return;
+    case MessageKind::kHeartbeat: return;
     default: throw_error(ErrorCode::kDataLoss, "an unexpected {} frame", to_string(message->kind));
   }
 }
 
 void Link::on_batch_end() {
-  heard_ = true;
+  received_ = true;
   lease_.renew(SteadyClock().now());
 }
 
 void Link::on_closed(const Error& reason) {
   if (reason.code() == ErrorCode::kUnavailable)
-    return end(LinkEvents::End::kEof,
+    return end(LinkEvents::EndCause::kEof,
                Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}",
                                                        describe(introduction_), reason.message())));
-  end(LinkEvents::End::kProtocolError,
+  end(LinkEvents::EndCause::kProtocolError,
       Error(reason.code(),
             fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
 }
 
-void Link::end(LinkEvents::End how, const Error& reason) {
+void Link::end(LinkEvents::EndCause how, const Error& reason) {
   ended_ = true;
   suspend();
   std::shared_ptr<Connection> connection;

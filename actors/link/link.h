@@ -22,11 +22,11 @@ class LinkEvents {
   virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
   /// Called when the other side holds calls back for an actor of this process.
   virtual void on_credit_request(Link& link, ActorId actor) = 0;
-  /// Reason of a connection's end. kEof: connection lost; kLeft: the peer's process ended;
+  /// Reason of a connection's end. kEof: connection lost; kExited: the peer's process ended;
   /// kDisconnected: the peer closed the connection and continues; kProtocolError: another error.
   /// The link is suspended then; the system decides when to close it.
-  enum class End { kEof, kLeft, kDisconnected, kProtocolError };
-  virtual void on_ended(Link& link, End how, const Error& reason) = 0;
+  enum class EndCause { kEof, kExited, kDisconnected, kProtocolError };
+  virtual void on_ended(Link& link, EndCause how, const Error& reason) = 0;
 };
 
 /// The one connection between this process and a peer, and the route over it.
@@ -35,11 +35,12 @@ class LinkEvents {
 ///                              '----------close()---------------------^
 ///
 /// Calls may be sent in every state and leave when the link is open. Shared by the system and by
-/// the calls that reply over it. Loop's thread: attach(), say_goodbye(), beat() and the functions
-/// of FrameHandler. Any thread: the rest.
+/// the calls that reply over it. Loop's thread: attach(), say_goodbye(), send_heartbeat() and the
+/// functions of FrameHandler. Any thread: the rest.
 class Link final : public Route, public FrameHandler, public std::enable_shared_from_this<Link> {
  public:
-  /// Creates a link without a connection. `beat_interval` is the time between two calls of beat().
+  /// Creates a link without a connection. `beat_interval` is the time between two calls of
+  /// send_heartbeat().
   Link(ProcessRef peer, LinkEvents& events, Nanoseconds beat_interval)
       : peer_(std::move(peer)), events_(events), lease_(beat_interval) {}
 
@@ -47,11 +48,11 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   void attach(std::shared_ptr<Connection> connection, PeerDescription other, bool dialled_here);
   /// Fails the held-back calls with `reason` and closes the connection once its data is written.
   /// Returns the connection, for callers that wait for that.
-  std::shared_ptr<Connection> shut(const Error& reason);
+  std::shared_ptr<Connection> close_connection(const Error& reason);
   void say_goodbye(const Goodbye& goodbye);
   /// Writes a heartbeat if nothing else was written since the last call. Returns how long nothing
-  /// was read (see Lease).
-  Nanoseconds beat();
+  /// was read (see SilenceTimer).
+  Nanoseconds send_heartbeat();
 
   bool attached() const { return connection() != nullptr; }
   /// Time of the last attach(). Loop's thread.
@@ -62,7 +63,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// Returns true if connected and nobody on the way can read the data. Loop's thread.
   bool is_private() const;
   /// True if data has arrived since the handshake. Loop's thread.
-  bool heard() const { return heard_; }
+  bool has_received() const { return received_; }
   /// Marks the peer as silent or not; returns the previous mark. Loop's thread.
   bool set_suspected(bool quiet) { return std::exchange(quiet_, quiet); }
   const PeerDescription& introduction() const { return introduction_; }
@@ -80,12 +81,12 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
 
  protected:
   std::optional<Error> transmit(OutgoingCall& outgoing) override;
-  void ask(ActorId actor) override;
+  void request_credit(ActorId actor) override;
   void flush(bool answer_awaited) override;
 
  private:
   std::shared_ptr<Connection> connection() const;
-  void end(LinkEvents::End how, const Error& reason);
+  void end(LinkEvents::EndCause how, const Error& reason);
 
   const ProcessRef peer_;
   LinkEvents& events_;
@@ -93,7 +94,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   bool dialled_here_ = false;
   bool ended_ = false;
   bool quiet_ = false;
-  bool heard_ = false;
+  bool received_ = false;
   TimePoint attached_at_{};
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;

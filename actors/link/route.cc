@@ -20,7 +20,7 @@ Error with_call_outcome(const Error& error, const CallState& call) {
 
 bool Route::send(OutgoingCall outgoing) {
   std::unique_lock lock(mutex_);
-  if (const char* problem = wait_for_room(lock, outgoing)) {
+  if (const char* problem = wait_for_queue_space(lock, outgoing)) {
     lock.unlock();
     if (outgoing.state)
       outgoing.state->fail(
@@ -41,22 +41,22 @@ bool Route::send(OutgoingCall outgoing) {
   return true;
 }
 
-const char* Route::wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing) {
-  const auto room = [&] {
+const char* Route::wait_for_queue_space(std::unique_lock<Mutex>& lock,
+                                        const OutgoingCall& outgoing) {
+  const auto has_space = [&] {
     return closed_ || outgoing.call.urgent ||
            targets_[outgoing.call.actor].held.size() < kMaxHeldCalls;
   };
-  if (room()) return nullptr;
+  if (has_space()) return nullptr;
   if (on_actor_thread())
     return "its mailbox is full and this handler has too many calls waiting; await their results "
            "before calling again";
   if (outgoing.deadline == TimePoint::max()) {
-    room_.wait(lock, room);
+    queue_space_.wait(lock, has_space);
     return nullptr;
   }
-  if (room_.wait_until(lock, outgoing.deadline, room)) return nullptr;
-  return "its mailbox stayed full until the call's deadline; it is slower than its callers, or "
-         "stuck";
+  if (queue_space_.wait_until(lock, outgoing.deadline, has_space)) return nullptr;
+  return "its mailbox was full until the call's deadline; the actor is overloaded or blocked";
 }
 
 void Route::transmit_or_hold(OutgoingCall&& outgoing) {
@@ -69,7 +69,7 @@ void Route::transmit_or_hold(OutgoingCall&& outgoing) {
     transmit_now(target, outgoing);
   } else {
     target.held.push_back(std::move(outgoing));
-    ask_if_held(actor, target);
+    request_credit_if_held(actor, target);
   }
 }
 
@@ -82,8 +82,8 @@ void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
     failed_.emplace_back(std::move(outgoing.state), std::move(*error));
 }
 
-void Route::ask_if_held(ActorId actor, Target& target) {
-  if (!open_ || target.held.empty() || std::exchange(target.asked, true)) return;
+void Route::request_credit_if_held(ActorId actor, Target& target) {
+  if (!open_ || target.held.empty() || std::exchange(target.credit_requested, true)) return;
   credit_requests_.push_back(actor);
 }
 
@@ -93,15 +93,15 @@ void Route::release(ActorId actor, Target& target) {
   for (; !target.held.empty() && target.window.admits(target.held.front().call.arguments.size());
        target.held.pop_front())
     transmit_now(target, target.held.front());
-  ask_if_held(actor, target);
+  request_credit_if_held(actor, target);
 }
 
 void Route::finish(std::unique_lock<Mutex>& lock, bool answer_awaited) {
   const bool ready = open_;
   auto failed = std::exchange(failed_, {});
-  const auto to_ask = std::exchange(credit_requests_, {});
+  const auto actors = std::exchange(credit_requests_, {});
   lock.unlock();
-  for (const ActorId actor : to_ask) ask(actor);
+  for (const ActorId actor : actors) request_credit(actor);
   if (ready) flush(answer_awaited);
   for (auto& [state, error] : failed) state->fail(std::move(error));
 }
@@ -113,10 +113,10 @@ void Route::on_credit(const Credit& credit) {
   if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes,
                                    credit.window_messages, credit.window_bytes))
     return;
-  found->second.asked = false;
+  found->second.credit_requested = false;
   if (!open_ || found->second.held.empty()) return;
   release(credit.actor, found->second);
-  room_.notify_all();
+  queue_space_.notify_all();
   finish(lock, true);
 }
 
@@ -130,7 +130,7 @@ bool Route::withdraw(ActorId actor, std::uint64_t call_id) {
     });
     if (call == queue->end()) continue;
     queue->erase(call);
-    room_.notify_all();
+    queue_space_.notify_all();
     return true;
   }
   return false;
@@ -141,14 +141,14 @@ void Route::open() {
   if (closed_) return;
   open_ = true;
   for (auto& [actor, target] : targets_) release(actor, target);
-  room_.notify_all();
+  queue_space_.notify_all();
   finish(lock, true);
 }
 
 void Route::suspend() {
   const std::lock_guard lock(mutex_);
   open_ = false;
-  for (auto& [actor, target] : targets_) target.asked = false;
+  for (auto& [actor, target] : targets_) target.credit_requested = false;
 }
 
 void Route::close(const Error& reason) {
@@ -164,7 +164,7 @@ void Route::close(const Error& reason) {
           if (each.state) held.push_back(std::move(each.state));
     targets_.clear();
   }
-  room_.notify_all();
+  queue_space_.notify_all();
   for (const auto& state : held) state->fail(with_call_outcome(reason, *state));
 }
 

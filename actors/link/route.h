@@ -49,7 +49,7 @@ class Route : public ReturnRoute {
   /// call only.
   virtual std::optional<Error> transmit(OutgoingCall& outgoing) = 0;
   /// Requests a credit report from an actor. Called without the lock.
-  virtual void ask(ActorId actor) = 0;
+  virtual void request_credit(ActorId actor) = 0;
   /// Flushes written calls. Called after transmit(), without the lock.
   virtual void flush(bool answer_awaited) = 0;
 
@@ -60,23 +60,23 @@ class Route : public ReturnRoute {
     SendWindow window;
     std::deque<OutgoingCall> held;
     std::deque<OutgoingCall> held_urgent;
-    bool asked = false;
+    bool credit_requested = false;
   };
   /// Blocks until the actor has room for a held-back call or the route is closed. Returns nullptr,
   /// or the reason why there is no room.
-  const char* wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing);
+  const char* wait_for_queue_space(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing);
   /// Sends a call now or holds it back. The lock is held.
   void transmit_or_hold(OutgoingCall&& outgoing);
   /// Sends a call now. The lock is held; finish() reports collected errors without it.
   void transmit_now(Target& target, OutgoingCall& outgoing);
   void release(ActorId actor, Target& target);
-  void ask_if_held(ActorId actor, Target& target);
+  void request_credit_if_held(ActorId actor, Target& target);
   void finish(std::unique_lock<Mutex>& lock, bool answer_awaited);
 
   std::map<ActorId, Target> targets_;
   bool open_ = false;
   std::optional<Error> closed_;
-  Condition room_;
+  Condition queue_space_;
   std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
   std::vector<ActorId> credit_requests_;
 };

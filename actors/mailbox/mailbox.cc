@@ -108,7 +108,8 @@ void Mailbox::consumed(const Envelope& envelope) {
   if (sender.consumed_messages - sender.reported_messages >= sender.window_messages / 4 ||
       sender.consumed_bytes - sender.reported_bytes >= sender.window_bytes / 4)
     sender.report = true;
-  if (sender.hungry && sender.consumed_messages == sender.received_messages) sender.report = true;
+  if (sender.report_when_drained && sender.consumed_messages == sender.received_messages)
+    sender.report = true;
   if (sender.report) reports_due_.store(true, std::memory_order_relaxed);
 }
 
@@ -128,7 +129,7 @@ Credit Mailbox::make_report(Sender& sender) {
   sender.reported_messages = sender.consumed_messages;
   sender.reported_bytes = sender.consumed_bytes;
   sender.report = false;
-  sender.hungry = false;
+  sender.report_when_drained = false;
   return {actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages,
           sender.window_bytes};
 }
@@ -138,7 +139,8 @@ std::optional<Credit> Mailbox::request_report(const ReturnRoute* route) {
   const auto found = senders_.find(route);
   if (found == senders_.end()) return std::nullopt;
   const Credit credit = make_report(found->second);
-  found->second.hungry = found->second.consumed_messages != found->second.received_messages;
+  found->second.report_when_drained =
+      found->second.consumed_messages != found->second.received_messages;
   return credit;
 }
 

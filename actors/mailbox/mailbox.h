@@ -110,7 +110,7 @@ class Mailbox final {
     std::uint32_t window_messages = kInitialMessages;
     std::uint64_t window_bytes = kInitialBytes;
     bool report = false;
-    bool hungry = false;  // wants a report once all its calls are consumed
+    bool report_when_drained = false;  // report credit once all its calls are consumed
   };
   void consumed(const Envelope& envelope);
   Credit make_report(Sender& sender);

@@ -34,7 +34,7 @@ struct Hello {
 }
 
 # The answer to Hello: this, and a proof (32 bytes without a schema) that its sender knows the cluster's token; or Reject. After the
-# dialler's own proof an empty Welcome, or Reject; from there on all is encrypted (actors/net/sealed_stream.h), where TLS does not do so.
+# dialler's own proof an empty Welcome, or Reject; from there on all is encrypted (actors/net/encrypted_stream.h), where TLS does not do so.
 struct Challenge {
   process @0 :Process;
 }
@@ -88,5 +88,5 @@ struct Cancel {
 
 struct Goodbye {
   reason @0 :Text;
-  lives @1 :Bool;          # only the connection ends: the sender goes on, and may connect again
+  connectionOnly @1 :Bool;  # only the connection ends: the sender goes on, and may connect again
 }

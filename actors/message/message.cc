@@ -28,7 +28,7 @@ std::string_view to_string(MessageKind kind) {
     case MessageKind::kCredit: return "credit";
     case MessageKind::kCancel: return "cancel";
     case MessageKind::kGoodbye: return "goodbye";
-    case MessageKind::kBeat: return "beat";
+    case MessageKind::kHeartbeat: return "heartbeat";
     case MessageKind::kProof: return "proof";
     case MessageKind::kWelcome: return "welcome";
   }
@@ -235,7 +235,7 @@ void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink) {
   build<wire::Goodbye>(words_for(3, goodbye.reason.size(), 1), sink,
                        [&](wire::Goodbye::Builder to) {
                          to.setReason(text_of(goodbye.reason));
-                         to.setLives(goodbye.lives);
+                         to.setConnectionOnly(goodbye.connection_only);
                        });
 }
 
@@ -308,7 +308,7 @@ std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
 
 Goodbye decode_goodbye(std::span<const std::byte> bytes) {
   return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) {
-    return Goodbye{string_of(from.getReason()), from.getLives()};
+    return Goodbye{string_of(from.getReason()), from.getConnectionOnly()};
   });
 }
 

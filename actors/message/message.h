@@ -25,7 +25,7 @@ enum class MessageKind : std::uint8_t {
   kCredit,
   kCancel,
   kGoodbye,
-  kBeat,
+  kHeartbeat,
   kProof,    ///< Body: a raw Mac.
   kWelcome,  ///< Body: empty.
 };
@@ -42,10 +42,10 @@ struct InterfaceVersion {
 };
 
 /// Process that a dialler expects: a head, one certain process, or, by default, any process.
-struct Wanted {
+struct ExpectedPeer {
   bool head = false;
   ProcessId process = {};
-  friend bool operator==(const Wanted&, const Wanted&) = default;
+  friend bool operator==(const ExpectedPeer&, const ExpectedPeer&) = default;
 };
 
 /// Content of Hello and Challenge: identity and abilities of a process.
@@ -58,7 +58,7 @@ struct PeerDescription {
   /// Minor version of the protocol. Both sides use the lower one and send nothing newer.
   std::uint8_t minor = kProtocolMinor;
   /// Process that a Hello is for. All others refuse.
-  Wanted wanted = {};
+  ExpectedPeer wanted = {};
   /// Random per connection. The other side's proof covers it.
   std::array<std::byte, 32> nonce{};
   /// Id of the token that the proof uses (see TokenKeyring); 0: the cluster's token.
@@ -75,7 +75,7 @@ struct Reject {
   bool duplicate = false;
   ProcessId process;  ///< Process that refuses.
   /// True if it came encrypted, after both proofs: its sender knows the token. Not sent.
-  bool proven = false;
+  bool authenticated = false;
   friend bool operator==(const Reject&, const Reject&) = default;
 };
 
@@ -111,7 +111,8 @@ struct Credit {
 /// Last message of a connection.
 struct Goodbye {
   std::string reason;
-  bool lives = false;  ///< Only the connection ends: the sender continues and may reconnect.
+  bool connection_only =
+      false;  ///< Only the connection ends: the sender continues and may reconnect.
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 

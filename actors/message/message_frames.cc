@@ -7,12 +7,12 @@
 namespace weft::actors {
 
 namespace {
-constexpr std::uint8_t kMore = 1;
+constexpr std::uint8_t kMoreFollows = 1;
 }
 
 void append_message(Connection& connection, MessageKind kind, std::span<const std::byte> bytes) {
   while (bytes.size() > kMaxFrameBody) {
-    connection.append(static_cast<std::uint8_t>(kind), kMore, bytes.first(kMaxFrameBody));
+    connection.append(static_cast<std::uint8_t>(kind), kMoreFollows, bytes.first(kMaxFrameBody));
     bytes = bytes.subspan(kMaxFrameBody);
   }
   connection.append(static_cast<std::uint8_t>(kind), 0, bytes);
@@ -20,7 +20,7 @@ void append_message(Connection& connection, MessageKind kind, std::span<const st
 
 std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader& header,
                                                                std::span<const std::byte> body) {
-  const bool more = (header.flags & kMore) != 0;
+  const bool more = (header.flags & kMoreFollows) != 0;
   if (!open_ && !more) return Message{static_cast<MessageKind>(header.kind), body};
   if (!open_) {
     open_ = true;

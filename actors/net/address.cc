@@ -19,7 +19,7 @@ Address Address::parse(std::string_view text) {
       std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (host == "*")
     throw_error(ErrorCode::kInvalidArgument,
-                "'{}' is not an address; to listen at all addresses of this machine, say "
+                "'{}' is not an address; to listen on all addresses of this machine, use "
                 "0.0.0.0:{}",
                 text, port_text);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';

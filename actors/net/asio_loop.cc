@@ -28,7 +28,7 @@ std::optional<Tcp::endpoint> numeric_endpoint(const Address& address) {
   return not_numeric ? std::nullopt : std::optional(Tcp::endpoint(host, address.port));
 }
 
-class AsioStream final : public Stream {
+class AsioStream final : public ByteStream {
  public:
   explicit AsioStream(Tcp::socket socket) : socket_(std::move(socket)) {
     asio::error_code ignored;
@@ -115,12 +115,12 @@ class AsioAcceptor final : public IoLoop::Acceptor {
   }
   Address address() const override { return address_; }
 
-  void accept(std::function<void(Outcome<std::unique_ptr<Stream>>)> then) override {
+  void accept(std::function<void(Outcome<std::unique_ptr<ByteStream>>)> then) override {
     acceptor_.async_accept(
         [this, then = std::move(then)](const asio::error_code& error, Tcp::socket socket) {
           if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
           if (error) return then(unavailable(error.message()));
-          then(std::unique_ptr<Stream>(std::make_unique<AsioStream>(std::move(socket))));
+          then(std::unique_ptr<ByteStream>(std::make_unique<AsioStream>(std::move(socket))));
         });
   }
   void close() override {
@@ -137,7 +137,7 @@ class AsioAcceptor final : public IoLoop::Acceptor {
 /// attempt, whose `then` is null by then.
 class AsioConnector final : public IoLoop::Connector {
  public:
-  using Then = std::function<void(Outcome<std::unique_ptr<Stream>>)>;
+  using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   explicit AsioConnector(asio::io_context& context) : context_(context) {}
   ~AsioConnector() override { cancel(); }
 
@@ -173,10 +173,11 @@ class AsioConnector final : public IoLoop::Connector {
       socket.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
         if (!self->then) return;
         if (error) return self->end(unavailable(error.message()));
-        self->end(std::unique_ptr<Stream>(std::make_unique<AsioStream>(std::move(self->socket))));
+        self->end(
+            std::unique_ptr<ByteStream>(std::make_unique<AsioStream>(std::move(self->socket))));
       });
     }
-    void end(Outcome<std::unique_ptr<Stream>> outcome) {
+    void end(Outcome<std::unique_ptr<ByteStream>> outcome) {
       if (const Then tell = std::exchange(then, nullptr)) tell(std::move(outcome));
     }
     Tcp::resolver resolver;

@@ -15,7 +15,7 @@ constexpr std::size_t kReadBuffer = 64u << 10;
 constexpr std::size_t kKeepCapacity = 1 << 20;
 }  // namespace
 
-Connection::Connection(EventLoop& loop, std::unique_ptr<Stream> stream)
+Connection::Connection(EventLoop& loop, std::unique_ptr<ByteStream> stream)
     : loop_(loop),
       stream_(std::move(stream)),
       peer_(stream_->peer_address()),
@@ -29,15 +29,20 @@ void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
   read_more();
 }
 
-std::span<const std::byte> Connection::binding() const { return stream_->binding(); }
+std::span<const std::byte> Connection::channel_binding() const {
+  return stream_->channel_binding();
+}
 bool Connection::violates_tls_policy() const { return stream_->violates_tls_policy(); }
-bool Connection::is_private() const { return !binding().empty() || is_loopback(peer_.host); }
+bool Connection::is_private() const {
+  return !channel_binding().empty() || is_loopback(peer_.host);
+}
 
 void Connection::seal(const StreamKeys& keys) {
   flush();
   const std::lock_guard lock(mutex_);
   if (flushing_ || !appended_.empty() || written_ < writing_.size())
-    throw_error(ErrorCode::kUnavailable, "{} does not read what it is told", to_string(peer_));
+    throw_error(ErrorCode::kUnavailable,
+                "{} did not read the handshake: its receive buffer is full", to_string(peer_));
   stream_ = actors::seal(std::move(stream_), keys,
                          std::span(input_).subspan(input_begin_, input_end_ - input_begin_));
   input_begin_ = input_end_ = 0;
@@ -45,7 +50,7 @@ void Connection::seal(const StreamKeys& keys) {
 
 void Connection::stop() {
   handler_ = nullptr;
-  const bool nothing_leaves = stream_->give_up();
+  const bool nothing_leaves = stream_->abort_handshake();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -224,7 +229,7 @@ void Connection::close(const Error& what) {
     if (overflowed_)
       reason =
           Error(ErrorCode::kResourceExhausted,
-                fmt::format("the other side has left {} MiB unread; the connection is given up",
+                fmt::format("the other side did not read {} MiB of data; the connection was closed",
                             kMaxUnsentBytes >> 20));
     stream_->shut_down();
     sent_.notify_all();

@@ -18,8 +18,8 @@
 
 namespace weft::actors {
 
-class Stream;
-class Tls;
+class ByteStream;
+class TlsPolicy;
 struct StreamKeys;
 
 /// Receiver of the frames of a Connection. Loop's thread only. Must not block. May throw nothing
@@ -39,7 +39,7 @@ class FrameHandler {
   virtual void on_closed(const Error& reason) = 0;
 };
 
-/// Connection that carries frames both ways over a Stream.
+/// Connection that carries frames both ways over a ByteStream.
 ///
 /// Shared by the link that uses it and by threads that are writing, as the last user is unknown.
 /// Any thread may append and flush. A flushing thread writes at once what the socket takes, with
@@ -47,7 +47,7 @@ class FrameHandler {
 /// loop's thread writes the rest when there is room.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(EventLoop& loop, std::unique_ptr<Stream> stream);
+  Connection(EventLoop& loop, std::unique_ptr<ByteStream> stream);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -55,13 +55,13 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Starts reading. The handler must outlive the connection or call stop() first. Loop's thread.
   void start(FrameHandler& handler, std::uint32_t max_body);
   /// Changes handler and limit from the next frame on, at the end of a handshake. Loop's thread.
-  void hand_over(FrameHandler& handler, std::uint32_t max_body) {
+  void set_handler(FrameHandler& handler, std::uint32_t max_body) {
     handler_ = &handler;
     max_body_ = max_body;
   }
-  /// Encrypts and authenticates all later frames, in both directions: see sealed_stream.h. Called
-  /// once, while no other thread writes. Throws Error(kUnavailable) if the other side has not taken
-  /// all earlier data. Loop's thread.
+  /// Encrypts and authenticates all later frames, in both directions: see encrypted_stream.h.
+  /// Called once, while no other thread writes. Throws Error(kUnavailable) if the other side has
+  /// not taken all earlier data. Loop's thread.
   void seal(const StreamKeys& keys);
   /// Ends all callbacks. Closes the socket after the appended frames are written or cannot be.
   /// Loop's thread.
@@ -83,8 +83,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_sent(TimePoint limit) const;
 
   const Address& peer_address() const { return peer_; }
-  /// See Stream. Loop's thread.
-  std::span<const std::byte> binding() const;
+  /// See ByteStream. Loop's thread.
+  std::span<const std::byte> channel_binding() const;
   bool violates_tls_policy() const;
   /// Returns true if nobody on the way can read the data: TLS, or a loopback connection.
   bool is_private() const;
@@ -96,7 +96,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_writable();
 
   EventLoop& loop_;
-  std::unique_ptr<Stream> stream_;  // replaced by seal() alone, under mutex_
+  std::unique_ptr<ByteStream> stream_;  // replaced by seal() alone, under mutex_
   const Address peer_;
 
   // Used by the loop's thread.
@@ -128,7 +128,8 @@ class Listener final {
   /// address cannot be bound. `tls`, which outlives the loop's callbacks, decides who must use TLS;
   /// null: nobody.
   Listener(EventLoop& loop, const Address& address,
-           std::function<void(std::shared_ptr<Connection>)> on_connection, Tls* tls = nullptr);
+           std::function<void(std::shared_ptr<Connection>)> on_connection,
+           TlsPolicy* tls = nullptr);
   ~Listener();
   /// Returns the address with the port that the system chose.
   const Address& address() const { return address_; }
@@ -144,7 +145,8 @@ class Listener final {
 enum class Retry { kNever, kUntilDeadline };
 
 /// Callbacks of dial(). One of them runs once, on the loop's thread. The error names address and
-/// reason: kNotFound if the host does not exist, an error of Tls::dialled(), else kUnavailable.
+/// reason: kNotFound if the host does not exist, an error of TlsPolicy::wrap_dialled(), else
+/// kUnavailable.
 struct DialCallbacks {
   std::function<void(std::shared_ptr<Connection>)> on_connected;
   std::function<void(const Error&)> on_failed;
@@ -153,7 +155,7 @@ struct DialCallbacks {
 /// other side must present; empty: any, if it proves itself otherwise. With a certificate, TLS is
 /// used on loopback, too.
 struct DialTls {
-  Tls* tls = nullptr;  ///< Outlives the loop's callbacks; null: plain text.
+  TlsPolicy* tls = nullptr;  ///< Outlives the loop's callbacks; null: plain text.
   std::string certificate;
 };
 /// Connects, with retries after growing pauses (20 ms to 500 ms) if `retry` asks for them. The

@@ -82,7 +82,7 @@ ConnectionProbes::~ConnectionProbes() {
     if (fd >= 0) ::close(fd);
 }
 
-bool ConnectionProbes::look() {
+bool ConnectionProbes::poll_once() {
   for (std::size_t i = 0; i < fds_.size(); ++i) {
     pollfd ready{fds_[i], POLLOUT, 0};
     if (fds_[i] < 0 || ::poll(&ready, 1, 0) <= 0) continue;

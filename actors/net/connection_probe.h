@@ -43,7 +43,7 @@ class ConnectionProbes final {
   ~ConnectionProbes();
 
   /// Polls without blocking. Returns true once every attempt has succeeded or failed.
-  bool look();
+  bool poll_once();
   /// Returns 1 for each attempt that has succeeded, else 0.
   const std::vector<std::uint8_t>& reached() const { return reached_; }
 

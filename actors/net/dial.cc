@@ -42,16 +42,16 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
   void attempt() {
     if (done_) return;
     connector_->connect(
-        address_, [self = shared_from_this()](Outcome<std::unique_ptr<Stream>> stream) {
+        address_, [self = shared_from_this()](Outcome<std::unique_ptr<ByteStream>> stream) {
           if (self->done_) return;
           if (!stream.ok())
             return stream.error().code() == ErrorCode::kNotFound
                        ? self->no_such_host()
-                       : self->again(stream.error().message());
-          std::unique_ptr<Stream> dialled = std::move(stream).value();
+                       : self->retry_after_pause(stream.error().message());
+          std::unique_ptr<ByteStream> dialled = std::move(stream).value();
           if (const DialTls& with = self->protection_; with.tls != nullptr) {
             try {
-              dialled = with.tls->dialled(std::move(dialled), with.certificate);
+              dialled = with.tls->wrap_dialled(std::move(dialled), with.certificate);
             } catch (const Error& error) {  // TLS is not available
               return self->end(error);
             }
@@ -63,7 +63,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
         });
   }
 
-  void again(const std::string& reason) {
+  void retry_after_pause(const std::string& reason) {
     if (retry_ == Retry::kNever) return fail(reason);
     last_reason_ = reason;
     pause_.start_after(next_pause_, [self = shared_from_this()] { self->attempt(); });

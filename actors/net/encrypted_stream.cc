@@ -78,10 +78,10 @@ class Buffer final {
   std::size_t size_ = 0;
 };
 
-class EncryptedStream final : public Stream {
+class EncryptedStream final : public ByteStream {
  public:
   using Then = std::function<void(std::size_t, const std::optional<Error>&)>;
-  EncryptedStream(std::unique_ptr<Stream> inner, const StreamKeys& keys,
+  EncryptedStream(std::unique_ptr<ByteStream> inner, const StreamKeys& keys,
                   std::span<const std::byte> arrived, std::uint64_t seals_per_key)
       : inner_(std::move(inner)),
         sends_(keys.cipher, keys.sends, seals_per_key),
@@ -93,22 +93,23 @@ class EncryptedStream final : public Stream {
   }
 
   Address peer_address() const override { return inner_->peer_address(); }
-  std::span<const std::byte> binding() const override { return inner_->binding(); }
+  std::span<const std::byte> channel_binding() const override { return inner_->channel_binding(); }
   bool violates_tls_policy() const override { return inner_->violates_tls_policy(); }
   void wait_for_room(std::function<void(bool)> then) override {
     inner_->wait_for_room(std::move(then));
   }
   void shut_down() override { inner_->shut_down(); }
-  bool give_up() override { return inner_->give_up(); }
+  bool abort_handshake() override { return inner_->abort_handshake(); }
 
   void read_some(std::span<std::byte> into, Then then) override {
     std::size_t count = take_opened(into);
     while (const std::size_t more = open_next(into.subspan(count))) count += more;
     if (count > 0) return then(count, std::nullopt);
     if (damaged_)
-      return then(0, Error(ErrorCode::kDataLoss,
-                           "what arrived is not what the other process sent: somebody on the way "
-                           "changed it, repeated it, left some out or put some in"));
+      return then(0,
+                  Error(ErrorCode::kDataLoss,
+                        "received data failed authentication: it was changed, repeated, dropped or "
+                        "inserted on the way"));
     make_room();
     inner_->read_some(
         std::span(in_.data() + end_, in_.size() - end_),
@@ -189,7 +190,7 @@ class EncryptedStream final : public Stream {
     filled_ = false;
   }
 
-  const std::unique_ptr<Stream> inner_;
+  const std::unique_ptr<ByteStream> inner_;
 
   // Used by the writing thread.
   Direction sends_;
@@ -208,8 +209,8 @@ class EncryptedStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> seal(std::unique_ptr<Stream> inner, const StreamKeys& keys,
-                             std::span<const std::byte> arrived, std::uint64_t seals_per_key) {
+std::unique_ptr<ByteStream> seal(std::unique_ptr<ByteStream> inner, const StreamKeys& keys,
+                                 std::span<const std::byte> arrived, std::uint64_t seals_per_key) {
   return std::make_unique<EncryptedStream>(std::move(inner), keys, arrived, seals_per_key);
 }
 

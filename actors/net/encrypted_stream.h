@@ -34,8 +34,8 @@ inline constexpr std::uint64_t kRecordsPerRekey = std::uint64_t{1} << 20;
 /// sender therefore fails: the read ends with kDataLoss, and nothing is read after it.
 ///
 /// `arrived`: bytes that were read with the last plain byte and follow it; at most a record.
-std::unique_ptr<Stream> seal(std::unique_ptr<Stream> inner, const StreamKeys& keys,
-                             std::span<const std::byte> arrived,
-                             std::uint64_t seals_per_key = kRecordsPerRekey);
+std::unique_ptr<ByteStream> seal(std::unique_ptr<ByteStream> inner, const StreamKeys& keys,
+                                 std::span<const std::byte> arrived,
+                                 std::uint64_t seals_per_key = kRecordsPerRekey);
 
 }  // namespace weft::actors

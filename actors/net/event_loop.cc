@@ -38,17 +38,17 @@ struct Timer::Impl {
   std::unique_ptr<IoLoop::Alarm> alarm;
   /// Number of the latest start(). An expiry that is already queued when the timer is cancelled or
   /// destroyed finds another number and does nothing.
-  std::shared_ptr<std::uint64_t> turn = std::make_shared<std::uint64_t>(0);
+  std::shared_ptr<std::uint64_t> start_number = std::make_shared<std::uint64_t>(0);
 };
 
 Timer::Timer(EventLoop& loop) : impl_(std::make_unique<Impl>(loop)) {}
-Timer::~Timer() { ++*impl_->turn; }
+Timer::~Timer() { ++*impl_->start_number; }
 
 void Timer::start(TimePoint at, std::function<void()> callback) {
-  impl_->alarm->start(at,
-                      [callback = std::move(callback), turn = impl_->turn, mine = ++*impl_->turn] {
-                        if (*turn == mine) callback();
-                      });
+  impl_->alarm->start(at, [callback = std::move(callback), start_number = impl_->start_number,
+                           mine = ++*impl_->start_number] {
+    if (*start_number == mine) callback();
+  });
 }
 
 void Timer::start_after(Nanoseconds delay, std::function<void()> callback) {
@@ -56,7 +56,7 @@ void Timer::start_after(Nanoseconds delay, std::function<void()> callback) {
 }
 
 void Timer::cancel() {
-  ++*impl_->turn;
+  ++*impl_->start_number;
   impl_->alarm->cancel();
 }
 

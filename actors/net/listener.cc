@@ -6,7 +6,7 @@ namespace weft::actors {
 
 struct Listener::Impl : std::enable_shared_from_this<Impl> {
   Impl(EventLoop& owner, const Address& address,
-       std::function<void(std::shared_ptr<Connection>)> callback, Tls* protection)
+       std::function<void(std::shared_ptr<Connection>)> callback, TlsPolicy* protection)
       : loop(owner),
         tls(protection),
         acceptor(owner.io().listen(address)),
@@ -15,7 +15,7 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
 
   void accept() {
     if (!on_connection) return;
-    acceptor->accept([self = shared_from_this()](Outcome<std::unique_ptr<Stream>> stream) {
+    acceptor->accept([self = shared_from_this()](Outcome<std::unique_ptr<ByteStream>> stream) {
       if (!self->on_connection) return;
       if (!stream.ok()) {  // e.g. no file descriptors left: retries after a pause
         self->pause.start_after(std::chrono::milliseconds(50), [weak = self->weak_from_this()] {
@@ -23,22 +23,22 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
         });
         return;
       }
-      std::unique_ptr<Stream> accepted = std::move(stream).value();
-      if (self->tls != nullptr) accepted = self->tls->accepted(std::move(accepted));
+      std::unique_ptr<ByteStream> accepted = std::move(stream).value();
+      if (self->tls != nullptr) accepted = self->tls->wrap_accepted(std::move(accepted));
       self->on_connection(std::make_shared<Connection>(self->loop, std::move(accepted)));
       self->accept();
     });
   }
 
   EventLoop& loop;
-  Tls* const tls;
+  TlsPolicy* const tls;
   std::unique_ptr<IoLoop::Acceptor> acceptor;
   Timer pause;
   std::function<void(std::shared_ptr<Connection>)> on_connection;
 };
 
 Listener::Listener(EventLoop& loop, const Address& address,
-                   std::function<void(std::shared_ptr<Connection>)> on_connection, Tls* tls)
+                   std::function<void(std::shared_ptr<Connection>)> on_connection, TlsPolicy* tls)
     : loop_(loop) {
   try {
     impl_ = std::make_shared<Impl>(loop, address, std::move(on_connection), tls);

@@ -17,9 +17,9 @@ namespace weft::actors {
 
 /// Connected socket: a byte stream in each direction. Belongs to the I/O loop that made it.
 /// Functions are for the loop's thread unless they say otherwise; callbacks run there.
-class Stream {
+class ByteStream {
  public:
-  virtual ~Stream() = default;
+  virtual ~ByteStream() = default;
   virtual Address peer_address() const = 0;
 
   /// Calls back once: with the number of bytes read, or with the error after which no bytes will
@@ -36,10 +36,10 @@ class Stream {
   virtual void shut_down() = 0;
 
   /// Closes the stream if its TLS handshake is not over. Returns true if it did so.
-  virtual bool give_up() { return false; }
+  virtual bool abort_handshake() { return false; }
   /// Returns the TLS channel binding, which only the two ends know; empty without TLS. Valid from
   /// the first byte read on.
-  virtual std::span<const std::byte> binding() const { return {}; }
+  virtual std::span<const std::byte> channel_binding() const { return {}; }
   /// Returns true if the other side speaks plain text although it must use TLS; it gets a refusal.
   virtual bool violates_tls_policy() const { return false; }
 };
@@ -64,7 +64,7 @@ class IoLoop {
     virtual Address address() const = 0;
     /// Calls back once, with a connection or with the reason why there is none at the moment; not
     /// after close().
-    virtual void accept(std::function<void(Outcome<std::unique_ptr<Stream>>)> then) = 0;
+    virtual void accept(std::function<void(Outcome<std::unique_ptr<ByteStream>>)> then) = 0;
     virtual void close() = 0;
   };
   /// Maker of outgoing connections, one at a time.
@@ -74,7 +74,7 @@ class IoLoop {
     /// Calls back once: with the connection, with kNotFound if no host has that name, or with
     /// kUnavailable and the system's reason. Not after cancel().
     virtual void connect(const Address& address,
-                         std::function<void(Outcome<std::unique_ptr<Stream>>)> then) = 0;
+                         std::function<void(Outcome<std::unique_ptr<ByteStream>>)> then) = 0;
     virtual void cancel() = 0;
   };
 

@@ -30,10 +30,10 @@ constexpr std::size_t kSealAtOnce = 64u << 10;
 ///
 /// Until kOpen only the loop's thread writes; from then on any thread, one at a time. Encryption
 /// needs the lock, sending does not, so that a read never waits for a writer's system call.
-class TlsStream final : public Stream {
+class TlsStream final : public ByteStream {
  public:
   using Then = std::function<void(std::size_t, const std::optional<Error>&)>;
-  TlsStream(std::unique_ptr<Stream> inner, Tls& tls, std::unique_ptr<TlsSession> session)
+  TlsStream(std::unique_ptr<ByteStream> inner, TlsPolicy& tls, std::unique_ptr<TlsSession> session)
       : inner_(std::move(inner)),
         peer_(inner_->peer_address()),
         tls_(tls),
@@ -45,7 +45,7 @@ class TlsStream final : public Stream {
   }
 
   Address peer_address() const override { return peer_; }
-  std::span<const std::byte> binding() const override { return binding_; }
+  std::span<const std::byte> channel_binding() const override { return binding_; }
   bool violates_tls_policy() const override { return plain_by_mistake_; }
 
   void read_some(std::span<std::byte> into, Then then) override {
@@ -78,7 +78,7 @@ class TlsStream final : public Stream {
 
   void shut_down() override { inner_->shut_down(); }
 
-  bool give_up() override {
+  bool abort_handshake() override {
     if (state_ != State::kUnknown && state_ != State::kHandshake) return false;
     inner_->shut_down();
     enter(State::kProtocolError);
@@ -103,15 +103,15 @@ class TlsStream final : public Stream {
 
   void detect_protocol(std::span<std::byte> into, std::size_t count, const Then& then) {
     if (into[0] != kTlsHandshake) {
-      plain_by_mistake_ = Tls::is_due(tls_.use(), peer_.host);
+      plain_by_mistake_ = TlsPolicy::tls_required(tls_.mode(), peer_.host);
       enter(State::kPlain);
       return then(count, std::nullopt);
     }
-    if (tls_.use() == Tls::Use::kNever) {
+    if (tls_.mode() == TlsMode::kNever) {
       inner_->write_some(kNoTls);
       return fail(Error(ErrorCode::kFailedPrecondition,
-                        "it speaks TLS, and this process was told not to (--insecure): start it "
-                        "with --insecure too, or this one without"),
+                        "the peer uses TLS, but this process runs with --insecure: use --insecure "
+                        "for both or for neither"),
                   then);
     }
     try {
@@ -123,14 +123,13 @@ class TlsStream final : public Stream {
     enter(State::kHandshake);
     // The bytes read so far belong to the session.
     for (std::span<const std::byte> rest = into.first(count); !rest.empty();) {
-      const std::span<std::byte> room = session_->room();
-      const std::size_t part = std::min(room.size(), rest.size());
-      std::copy_n(rest.begin(), part, room.begin());
-      session_->arrived(part);
+      const std::span<std::byte> buffer = session_->receive_buffer();
+      const std::size_t part = std::min(buffer.size(), rest.size());
+      std::copy_n(rest.begin(), part, buffer.begin());
+      session_->commit_received(part);
       rest = rest.subspan(part);
       if (part == 0)
-        return fail(Error(ErrorCode::kDataLoss, "it sends more than a TLS handshake begins with"),
-                    then);
+        return fail(Error(ErrorCode::kDataLoss, "the peer's first TLS message is too long"), then);
     }
     pump(into, then);
   }
@@ -144,7 +143,7 @@ class TlsStream final : public Stream {
       const std::lock_guard lock(mutex_);
       try {
         if (state_ == State::kHandshake && session_->handshake()) {
-          const auto binding = session_->binding();
+          const auto binding = session_->channel_binding();
           binding_.assign(binding.begin(), binding.end());
           opened = true;
         }
@@ -163,22 +162,23 @@ class TlsStream final : public Stream {
     if (opened && (!failure || count > 0)) enter(State::kOpen);
     // Errors are final: the next read meets it.
     if (count > 0) return then(count, std::nullopt);
-    if (failure) return fail(explained(*failure), then);
-    inner_->read_some(session_->room(), [this, into, then = std::move(then)](
-                                            std::size_t more, const std::optional<Error>& error) {
-      if (error) return fail(explained(*error), then);
-      if (dials_ && !heard_ && session_->room()[0] != kTlsHandshake &&
-          session_->room()[0] != kTlsAlert)
-        return fail(Error(ErrorCode::kFailedPrecondition,
-                          fmt::format("it answers TLS with plain text; {}", kNoTlsHint)),
-                    then);
-      heard_ = true;
-      {
-        const std::lock_guard lock(mutex_);
-        session_->arrived(more);
-      }
-      pump(into, then);
-    });
+    if (failure) return fail(with_handshake_hint(*failure), then);
+    inner_->read_some(
+        session_->receive_buffer(),
+        [this, into, then = std::move(then)](std::size_t more, const std::optional<Error>& error) {
+          if (error) return fail(with_handshake_hint(*error), then);
+          if (dials_ && !heard_ && session_->receive_buffer()[0] != kTlsHandshake &&
+              session_->receive_buffer()[0] != kTlsAlert)
+            return fail(Error(ErrorCode::kFailedPrecondition,
+                              fmt::format("the peer does not use TLS; {}", kNoTlsHint)),
+                        then);
+          heard_ = true;
+          {
+            const std::lock_guard lock(mutex_);
+            session_->commit_received(more);
+          }
+          pump(into, then);
+        });
   }
 
   /// Sends this side's part of the handshake, which fits into a socket's buffer.
@@ -186,16 +186,16 @@ class TlsStream final : public Stream {
     std::vector<std::byte> said;
     {
       const std::lock_guard lock(mutex_);
-      session_->take(said);
+      session_->take_output(said);
     }
     return said.empty() || inner_->write_some(said) == said.size();
   }
 
-  Error explained(const Error& error) const {
+  Error with_handshake_hint(const Error& error) const {
     if (state_ == State::kOpen || !dials_ || error.code() != ErrorCode::kUnavailable) return error;
     return Error(error.code(), error.message() +
-                                   " during the TLS handshake; if it is a Weft that has no TLS, "
-                                   "install the same on both");
+                                   " during the TLS handshake; if the peer's Weft has no TLS, "
+                                   "install the same version on both hosts");
   }
 
   std::optional<std::size_t> seal_and_send(std::span<const std::byte> bytes) {
@@ -220,14 +220,14 @@ class TlsStream final : public Stream {
       } catch (const Error&) {
         return std::nullopt;
       }
-      session_->take(sending_);
+      session_->take_output(sending_);
       sealed_ = part.size();
     }
   }
 
-  const std::unique_ptr<Stream> inner_;
+  const std::unique_ptr<ByteStream> inner_;
   const Address peer_;  // kept, as a closed socket does not report it
-  Tls& tls_;
+  TlsPolicy& tls_;
   bool dials_ = false;
   std::atomic<State> state_ = State::kUnknown;  // changed on the loop's thread
 
@@ -237,7 +237,7 @@ class TlsStream final : public Stream {
   std::function<void(bool)> waits_for_room_;  // used before kOpen
   std::vector<std::byte> binding_;
 
-  Mutex mutex_;                          // guards session_, except its room()
+  Mutex mutex_;                          // guards session_, except its receive_buffer()
   std::unique_ptr<TlsSession> session_;  // set once
 
   // Used by the writing thread.
@@ -253,12 +253,12 @@ bool is_loopback(const std::string& host) {
          host.starts_with("::ffff:127.");
 }
 
-bool Tls::is_due(Use use, const std::string& host) {
+bool TlsPolicy::tls_required(TlsMode mode, const std::string& host) {
   if (Network::simulated() != nullptr) return false;
-  return use == Use::kAlways || (use == Use::kBeyondLoopback && !is_loopback(host));
+  return mode == TlsMode::kAlways || (mode == TlsMode::kBeyondLoopback && !is_loopback(host));
 }
 
-TlsContext& Tls::context() {
+TlsContext& TlsPolicy::context() {
   if (!context_) {
     if (identity_.empty()) identity_ = tls_library().make_identity();
     context_ = tls_library().make_context(identity_);
@@ -266,20 +266,19 @@ TlsContext& Tls::context() {
   return *context_;
 }
 
-std::unique_ptr<Stream> Tls::accepted(std::unique_ptr<Stream> stream) {
+std::unique_ptr<ByteStream> TlsPolicy::wrap_accepted(std::unique_ptr<ByteStream> stream) {
   if (Network::simulated() != nullptr) return stream;
   return std::make_unique<TlsStream>(std::move(stream), *this, nullptr);
 }
 
-std::unique_ptr<Stream> Tls::dialled(std::unique_ptr<Stream> stream,
-                                     const std::string& certificate) {
+std::unique_ptr<ByteStream> TlsPolicy::wrap_dialled(std::unique_ptr<ByteStream> stream,
+                                                    const std::string& certificate) {
   if (Network::simulated() != nullptr) return stream;
-  if (use_ == Use::kNever && !certificate.empty())
+  if (mode_ == TlsMode::kNever && !certificate.empty())
     throw_error(ErrorCode::kFailedPrecondition,
-                "a certificate is expected of {}, and --insecure asks for no TLS: leave one of "
-                "them out",
+                "--cert requires TLS to {}, and --insecure disables TLS: leave one of them out",
                 to_string(stream->peer_address()));
-  if (certificate.empty() && !is_due(use_, stream->peer_address().host)) return stream;
+  if (certificate.empty() && !tls_required(mode_, stream->peer_address().host)) return stream;
   return std::make_unique<TlsStream>(std::move(stream), *this, context().dial(certificate));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,13 @@ namespace weft::actors {
 /// not leave the machine.
 bool is_loopback(const std::string& host);
 
+/// Set of connections of a process that use TLS.
+enum class TlsMode : std::uint8_t {
+  kBeyondLoopback,
+  kAlways,
+  kNever,  ///< Requested by --insecure.
+};
+
 /// TLS policy and identity of a process.
 ///
 /// The first byte tells what a connecting peer speaks: a TLS record begins with 0x16, a frame of
@@ -19,29 +27,26 @@ bool is_loopback(const std::string& host);
 /// a simulated world nothing is encrypted.
 ///
 /// Owned by the owner of the loop; loop's thread, except the constructor.
-class Tls final {
+class TlsPolicy final {
  public:
-  enum class Use : std::uint8_t {
-    kBeyondLoopback,
-    kAlways,
-    kNever,  ///< Requested by --insecure.
-  };
   /// Takes the identity by which peers know this process; empty: generated when it is needed.
-  explicit Tls(Use use, TlsIdentity identity = {}) : use_(use), identity_(std::move(identity)) {}
+  explicit TlsPolicy(TlsMode mode, TlsIdentity identity = {})
+      : mode_(mode), identity_(std::move(identity)) {}
 
   /// Wraps an accepted stream, whose first byte tells whether it speaks TLS.
-  std::unique_ptr<Stream> accepted(std::unique_ptr<Stream> stream);
+  std::unique_ptr<ByteStream> wrap_accepted(std::unique_ptr<ByteStream> stream);
   /// Wraps a dialled stream; see DialTls. Throws the errors of tls_library(), and
   /// Error(kFailedPrecondition) if a certificate is expected and TLS is disabled.
-  std::unique_ptr<Stream> dialled(std::unique_ptr<Stream> stream, const std::string& certificate);
+  std::unique_ptr<ByteStream> wrap_dialled(std::unique_ptr<ByteStream> stream,
+                                           const std::string& certificate);
 
-  Use use() const { return use_; }
+  TlsMode mode() const { return mode_; }
   /// Returns true if a connection to or from `host` must use TLS.
-  static bool is_due(Use use, const std::string& host);
+  static bool tls_required(TlsMode mode, const std::string& host);
   TlsContext& context();
 
  private:
-  const Use use_;
+  const TlsMode mode_;
   TlsIdentity identity_;
   std::unique_ptr<TlsContext> context_;
 };

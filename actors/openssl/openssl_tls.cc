@@ -17,7 +17,8 @@
 namespace weft::actors {
 namespace {
 
-constexpr std::size_t kRoom = 32u << 10;  // exceeds one record, of 16 KiB and some bytes
+constexpr std::size_t kReceiveBufferBytes = 32u
+                                            << 10;  // exceeds one record, of 16 KiB and some bytes
 /// Records after which the key changes. AES-GCM allows some 2^24 records per key (RFC 8446, 5.5); a
 /// new key costs nothing.
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 18;
@@ -33,10 +34,10 @@ struct OpenSslDeleter {
 };
 using Key = std::unique_ptr<EVP_PKEY, OpenSslDeleter<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, OpenSslDeleter<X509_free>>;
-using Memory = std::unique_ptr<BIO, OpenSslDeleter<BIO_free>>;
+using MemoryBio = std::unique_ptr<BIO, OpenSslDeleter<BIO_free>>;
 
 /// Returns and clears OpenSSL's latest error of this thread.
-std::string why() {
+std::string last_openssl_error() {
   const unsigned long code = ERR_peek_last_error();
   const char* const reason = ERR_reason_error_string(code);
   std::string text = reason != nullptr ? reason : fmt::format("error {:x}", code);
@@ -45,7 +46,7 @@ std::string why() {
 }
 
 void require(bool done, const char* what) {
-  if (!done) throw_error(ErrorCode::kInternal, "TLS: {}: {}", what, why());
+  if (!done) throw_error(ErrorCode::kInternal, "TLS: {}: {}", what, last_openssl_error());
 }
 
 std::string text_of(BIO* memory) {
@@ -54,15 +55,16 @@ std::string text_of(BIO* memory) {
   return {begin, static_cast<std::size_t>(size)};
 }
 
-Memory memory_of(const std::string& text) {
-  return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+MemoryBio memory_of(const std::string& text) {
+  return MemoryBio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
 Certificate parse_certificate(const std::string& pem) {
-  const Memory memory = memory_of(pem);
+  const MemoryBio memory = memory_of(pem);
   Certificate certificate(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
   if (!certificate)
-    throw_error(ErrorCode::kInvalidArgument, "this is not a certificate in PEM: {}", why());
+    throw_error(ErrorCode::kInvalidArgument, "this is not a certificate in PEM: {}",
+                last_openssl_error());
   return certificate;
 }
 
@@ -76,20 +78,20 @@ std::string sha256_of(const X509* certificate) {
 }
 
 /// Buffers of a session, and the BIO that reads and writes them.
-class Buffers {
+class BioBuffers {
  public:
-  std::span<std::byte> room() {
-    if (in_.empty()) in_.resize(kRoom);
+  std::span<std::byte> receive_buffer() {
+    if (in_.empty()) in_.resize(kReceiveBufferBytes);
     if (begin_ == end_) begin_ = end_ = 0;
-    if (begin_ > 0 && in_.size() - end_ < kRoom / 2) {
+    if (begin_ > 0 && in_.size() - end_ < kReceiveBufferBytes / 2) {
       std::memmove(in_.data(), in_.data() + begin_, end_ - begin_);
       end_ -= begin_;
       begin_ = 0;
     }
     return std::span(in_).subspan(end_);
   }
-  void arrived(std::size_t count) { end_ += count; }
-  void take(std::vector<std::byte>& out) {
+  void commit_received(std::size_t count) { end_ += count; }
+  void take_output(std::vector<std::byte>& out) {
     if (out.empty()) return std::swap(out, out_);
     out.insert(out.end(), out_.begin(), out_.end());
     out_.clear();
@@ -111,9 +113,9 @@ class Buffers {
   }
 
  private:
-  static Buffers& of(BIO* bio) { return *static_cast<Buffers*>(BIO_get_data(bio)); }
+  static BioBuffers& of(BIO* bio) { return *static_cast<BioBuffers*>(BIO_get_data(bio)); }
   static int read(BIO* bio, char* into, int size) {
-    Buffers& self = of(bio);
+    BioBuffers& self = of(bio);
     const int count = std::min<int>(size, static_cast<int>(self.end_ - self.begin_));
     BIO_clear_retry_flags(bio);
     if (count == 0) {
@@ -126,7 +128,7 @@ class Buffers {
   }
   static int write(BIO* bio, const char* from, int size) {
     const auto* const bytes = reinterpret_cast<const std::byte*>(from);
-    Buffers& self = of(bio);
+    BioBuffers& self = of(bio);
     self.out_.insert(self.out_.end(), bytes, bytes + size);
     return size;
   }
@@ -141,7 +143,7 @@ class Session final : public TlsSession {
   Session(SSL_CTX* context, bool dials, std::string certificate)
       : ssl_(SSL_new(context)), expected_(std::move(certificate)) {
     require(ssl_ != nullptr, "a session");
-    BIO* const bio = BIO_new(Buffers::method());
+    BIO* const bio = BIO_new(BioBuffers::method());
     require(bio != nullptr, "its buffers");
     BIO_set_data(bio, &buffers_);
     BIO_set_init(bio, 1);
@@ -155,9 +157,9 @@ class Session final : public TlsSession {
     }
   }
 
-  std::span<std::byte> room() override { return buffers_.room(); }
-  void arrived(std::size_t count) override { buffers_.arrived(count); }
-  void take(std::vector<std::byte>& out) override { buffers_.take(out); }
+  std::span<std::byte> receive_buffer() override { return buffers_.receive_buffer(); }
+  void commit_received(std::size_t count) override { buffers_.commit_received(count); }
+  void take_output(std::vector<std::byte>& out) override { buffers_.take_output(out); }
 
   bool handshake() override {
     ERR_clear_error();
@@ -167,18 +169,17 @@ class Session final : public TlsSession {
     if (!presented_.empty())
       throw_error(
           ErrorCode::kFailedPrecondition,
-          "it presents the certificate sha256:{}, and the one that is expected is sha256:{}: "
-          "it is another head, or somebody who passes for it. Compare with the --cert that "
-          "`weft head` prints when it starts",
+          "its certificate is sha256:{}, expected sha256:{}: another head listens there, or a "
+          "machine impersonates it. Compare with the --cert that `weft head` prints when it starts",
           presented_, expected_);
     const int reason = ERR_GET_REASON(ERR_peek_last_error());
     if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
-      throw_error(ErrorCode::kFailedPrecondition, "it does not take TLS; {}", kNoTlsHint);
+      throw_error(ErrorCode::kFailedPrecondition, "the peer does not accept TLS; {}", kNoTlsHint);
     if (reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE || reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA ||
         reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN)
       throw_error(ErrorCode::kFailedPrecondition,
-                  "it expects another certificate than this process has");
-    throw_error(ErrorCode::kDataLoss, "the TLS handshake failed: {}", why());
+                  "the peer expects another certificate than this process presents");
+    throw_error(ErrorCode::kDataLoss, "the TLS handshake failed: {}", last_openssl_error());
   }
 
   std::size_t read(std::span<std::byte> into) override {
@@ -191,7 +192,8 @@ class Session final : public TlsSession {
     if (error == SSL_ERROR_WANT_READ) return 0;
     if (error == SSL_ERROR_ZERO_RETURN)
       throw_error(ErrorCode::kUnavailable, "connection closed by the other side");
-    throw_error(ErrorCode::kDataLoss, "what came over TLS is damaged: {}", why());
+    throw_error(ErrorCode::kDataLoss, "data received over TLS is damaged: {}",
+                last_openssl_error());
   }
 
   void write(std::span<const std::byte> bytes) override {
@@ -204,10 +206,11 @@ class Session final : public TlsSession {
     }
     std::size_t count = 0;
     if (SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count) != 1 || count != bytes.size())
-      throw_error(ErrorCode::kDataLoss, "TLS cannot seal what is to be sent: {}", why());
+      throw_error(ErrorCode::kDataLoss, "TLS cannot encrypt outgoing data: {}",
+                  last_openssl_error());
   }
 
-  std::array<std::byte, 32> binding() const override {
+  std::array<std::byte, 32> channel_binding() const override {
     std::array<std::byte, 32> binding{};
     require(SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(binding.data()),
                                        binding.size(), kBindingLabel.data(), kBindingLabel.size(),
@@ -231,7 +234,7 @@ class Session final : public TlsSession {
   }
 
  private:
-  Buffers buffers_;
+  BioBuffers buffers_;
   const std::unique_ptr<SSL, OpenSslDeleter<SSL_free>> ssl_;
   const std::string expected_;
   std::string presented_;  // set if it differs from expected_
@@ -257,12 +260,12 @@ class Context final : public TlsContext {
     // (SSL_MODE_RELEASE_BUFFERS) costs 5 % of it.
     SSL_CTX_set_cert_verify_callback(context, Session::check, nullptr);
     const Certificate certificate = parse_certificate(identity.certificate);
-    const Memory memory = memory_of(identity.key);
+    const MemoryBio memory = memory_of(identity.key);
     const Key key(PEM_read_bio_PrivateKey(memory.get(), nullptr, nullptr, nullptr));
     if (!key || SSL_CTX_use_certificate(context, certificate.get()) != 1 ||
         SSL_CTX_use_PrivateKey(context, key.get()) != 1)
       throw_error(ErrorCode::kInvalidArgument,
-                  "the private key is damaged, or not the certificate's: {}", why());
+                  "the private key is damaged, or not the certificate's: {}", last_openssl_error());
   }
 
   std::unique_ptr<TlsSession> accept() override {
@@ -305,7 +308,7 @@ class Library final : public TlsLibrary {
                       X509_set_pubkey(made, key.get()) == 1 &&
                       X509_sign(made, key.get(), EVP_sha256()) > 0;
     require(done, "a certificate");
-    const Memory key_text(BIO_new(BIO_s_mem())), certificate_text(BIO_new(BIO_s_mem()));
+    const MemoryBio key_text(BIO_new(BIO_s_mem())), certificate_text(BIO_new(BIO_s_mem()));
     require(PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr,
                                      nullptr) == 1 &&
                 PEM_write_bio_X509(certificate_text.get(), made) == 1,
@@ -328,5 +331,5 @@ class Library final : public TlsLibrary {
 extern "C" [[gnu::visibility("default")]] const weft::actors::TlsLibrary* weft_tls_plugin(
     std::uint64_t stamp) {
   static const weft::actors::Library library;
-  return stamp == weft::actors::TlsLibrary::kStamp ? &library : nullptr;
+  return stamp == weft::actors::TlsLibrary::kInterfaceVersion ? &library : nullptr;
 }

@@ -25,14 +25,14 @@ class ActorHost::Frame final : public CallFrame {
                            envelope().route->peer(),
                            in_seconds(now - began_),
                            std::nullopt,
-                           computes.load(std::memory_order_relaxed),
+                           has_thread.load(std::memory_order_relaxed),
                            cancelled()};
     if (envelope().deadline != TimePoint::max())
       running.seconds_left = in_seconds(envelope().deadline - now);
     return running;
   }
   /// True while the call runs on the actor's thread.
-  std::atomic<bool> computes{false};
+  std::atomic<bool> has_thread{false};
 
   void reply(Outcome<std::vector<std::byte>> result) override {
     if (std::exchange(replied_, true)) return;
@@ -135,7 +135,7 @@ void ActorHost::serve() {
       }
     } else if (auto* resumption = std::get_if<Resumption>(&item)) {
       if (!resumption->handle) break;  // the grace period is over: abandons suspended calls
-      go_on(*resumption);
+      resume_handler(*resumption);
     } else {
       begin(std::get<Envelope>(std::move(item)));
     }
@@ -194,35 +194,35 @@ void ActorHost::begin(Envelope envelope) {
   // An earlier cancel() found the call neither waiting nor running.
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
   current_ = frame.get();
-  frame->computes = true;
+  frame->has_thread = true;
   const CrashContext inside(method.name, options_.self.label.c_str());
   try {
     method.invoke(object_.get(), *frame);
   } catch (...) {
     frame->reply(current_error());
   }
-  frame->computes = false;
+  frame->has_thread = false;
   current_ = nullptr;
-  settle(frame);
+  keep_or_release(frame);
 }
 
-void ActorHost::go_on(const Resumption& resumption) {
+void ActorHost::resume_handler(const Resumption& resumption) {
   std::shared_ptr<Frame> frame;
   if (active_.get() == resumption.frame) frame = active_;
   for (const auto& each : urgents_)
     if (each.get() == resumption.frame) frame = each;
   if (!frame) return;
   current_ = frame.get();
-  frame->computes = true;
+  frame->has_thread = true;
   const CrashContext inside(options_.provider.methods[frame->envelope().call.method].name,
                             options_.self.label.c_str());
   frame->resume(resumption.handle);
-  frame->computes = false;
+  frame->has_thread = false;
   current_ = nullptr;
-  settle(frame);
+  keep_or_release(frame);
 }
 
-void ActorHost::settle(const std::shared_ptr<Frame>& frame) {
+void ActorHost::keep_or_release(const std::shared_ptr<Frame>& frame) {
   const bool suspended = frame->suspended();
   if (frame->envelope().call.urgent) {
     std::erase(urgents_, frame);

@@ -28,7 +28,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
  public:
   struct Options {
     ActorAddress self;
-    Place place;
+    MeshPosition place;
     Provider provider;
     ProcessId owner;
     MailboxLimits limits;
@@ -89,9 +89,9 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
            const std::function<void(Outcome<std::vector<std::byte>>)>& constructed);
   void serve();
   void begin(Envelope envelope);
-  void go_on(const Resumption& resumption);
+  void resume_handler(const Resumption& resumption);
   /// Keeps a suspended frame, and releases a finished one.
-  void settle(const std::shared_ptr<Frame>& frame);
+  void keep_or_release(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
   /// Adds this actor's name to an error that names none.
   Error with_origin(Error error) const;

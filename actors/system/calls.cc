@@ -99,7 +99,7 @@ ProcessRef LocalRoute::peer() const { return system_.introduce().process; }
 
 void LocalRoute::reply(Reply reply, bool) { system_.finish(std::move(reply)); }
 
-void LocalRoute::ask(ActorId actor) {
+void LocalRoute::request_credit(ActorId actor) {
   const auto host = system_.find_host(actor);
   if (!host) return;
   if (const auto credit = host->mailbox()->request_report(this)) on_credit(*credit);

@@ -22,13 +22,14 @@ class ActorHost;
 class System;
 
 /// Position of an actor in its mesh. An actor that is hosted alone has a mesh of one without axes.
-struct Place {
+struct MeshPosition {
   std::string mesh;
   MeshShape shape;
   std::int64_t rank = 0;
 
   std::vector<std::int64_t> coordinates() const { return shape.coordinates(rank); }
-  static constexpr auto fields = weft::fields(&Place::mesh, &Place::shape, &Place::rank);
+  static constexpr auto fields =
+      weft::fields(&MeshPosition::mesh, &MeshPosition::shape, &MeshPosition::rank);
 };
 
 /// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
@@ -48,7 +49,7 @@ class TaskPoster final {
 /// The actor's thread only, except post() and poster().
 class Context final {
  public:
-  Context(System& system, ActorHost& host, ActorAddress self, Place place)
+  Context(System& system, ActorHost& host, ActorAddress self, MeshPosition place)
       : system_(system), host_(host), self_(std::move(self)), place_(std::move(place)) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -58,7 +59,7 @@ class Context final {
   ActorAddress self() const;
   /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
-  const Place& place() const { return place_; }
+  const MeshPosition& place() const { return place_; }
 
   // State of the running handler; outside of handlers (constructor, posted tasks) of the actor.
   /// Returns the calling process.
@@ -91,7 +92,7 @@ class Context final {
   System& system_;
   ActorHost& host_;
   const ActorAddress self_;
-  const Place place_;
+  const MeshPosition place_;
 };
 
 }  // namespace weft::actors

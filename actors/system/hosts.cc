@@ -40,10 +40,10 @@ std::optional<Error> System::Impl::deliver(Envelope envelope) {
             ErrorCode::kUnavailable,
             fmt::format("{} is shutting down; the call was not started", self.process.name));
       return Error(ErrorCode::kNotFound,
-                   fmt::format("{} does not host this actor{}: it was stopped, or never started; "
-                               "the call was not started",
+                   fmt::format("{}: {} does not exist (stopped, or never started); the call was "
+                               "not started",
                                self.process.name,
-                               host ? " '" + host->self().label + "' any more" : ""))
+                               host ? "actor '" + host->self().label + "'" : "the actor"))
           .from(self.process.name, host ? host->self().label : "");
     case Mailbox::Refusal::kOverrun:
       return Error(ErrorCode::kResourceExhausted,
@@ -114,7 +114,7 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
                   request.interface, provider->interface.version, provider->interface.fingerprint,
                   self.process.name, request.version, request.fingerprint, route->peer().name);
     if (request.adopt_existing) {
-      answer(encode(hand_over(request, route->peer().id)));
+      answer(encode(transfer_actor(request, route->peer().id)));
       return std::nullopt;
     }
     ActorId actor;
@@ -130,7 +130,7 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
   }
 }
 
-ActorAddress System::Impl::hand_over(const SpawnRequest& request, ProcessId to) {
+ActorAddress System::Impl::transfer_actor(const SpawnRequest& request, ProcessId to) {
   std::shared_ptr<ActorHost> host;
   {
     const std::lock_guard lock(hosts_mutex);
@@ -152,15 +152,16 @@ ActorAddress System::Impl::hand_over(const SpawnRequest& request, ProcessId to) 
       if (const auto found = links.find(before); found != links.end()) link = found->second;
     }
     if (link)
-      lose(link,
-           Error(ErrorCode::kStaleEpoch, "another process has taken over what this one owned"));
+      drop_link(link, Error(ErrorCode::kStaleEpoch,
+                            "another process took over the actors that this process owned"));
     host->cancel_calls_of(before);
   });
   return host->self();
 }
 
-ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place,
-                                 ProcessId owner_process, std::vector<std::byte> arguments,
+ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label,
+                                 MeshPosition place, ProcessId owner_process,
+                                 std::vector<std::byte> arguments,
                                  std::function<void(Outcome<std::vector<std::byte>>)> constructed) {
   ActorAddress address{owner.self(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
@@ -209,7 +210,7 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
       *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), actor_id_of(name), name}),
       "construct", TimePoint::max());
   auto address =
-      impl_->spawn(std::move(provider), actor_id_of(name), name, Place{name, MeshShape(), 0},
+      impl_->spawn(std::move(provider), actor_id_of(name), name, MeshPosition{name, MeshShape(), 0},
                    impl_->self.process.id, std::move(arguments),
                    [state](Outcome<std::vector<std::byte>> result) {
                      if (result.ok()) state->complete(std::move(result).value());
@@ -221,7 +222,8 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
 }
 
 std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interface,
-                                                 const Place& place, const ProcessRef& process,
+                                                 const MeshPosition& place,
+                                                 const ProcessRef& process,
                                                  std::vector<std::byte> arguments,
                                                  bool adopt_existing, Nanoseconds within) {
   SpawnRequest request{interface.name,

@@ -9,12 +9,12 @@ namespace weft::actors {
 namespace {
 /// Limit of incoming connections without a proven token. One more replaces the oldest, so that a
 /// peer that proves itself at once gets in beside any number that do not.
-constexpr std::size_t kMaxUnproven = 256;
+constexpr std::size_t kMaxIncomingHandshakes = 256;
 /// Maximum age of a connection for another one from the same process to count as a duplicate: two
 /// of its threads dialled. A process that lost its connection takes longer to notice that.
 constexpr auto kDuplicateDialWindow = std::chrono::seconds(3);
 /// Delay of a timer that shows that this process did not run.
-constexpr auto kLate = std::chrono::milliseconds(200);
+constexpr auto kLateTimer = std::chrono::milliseconds(200);
 /// Limit of the remembered dead peers. A head runs for months; the oldest do not return.
 constexpr std::size_t kDeadPeers = 4096;
 
@@ -40,7 +40,8 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
   if (const auto dead = dead_peers.find(process.id); dead != dead_peers.end()) throw dead->second;
   if (process.address.port == 0)
     throw_error(ErrorCode::kUnavailable,
-                "{} is not connected, and listens nowhere: only it can connect", process.name);
+                "{} is not connected and does not listen, so this process cannot connect to it",
+                process.name);
   auto link = std::make_shared<Link>(process, *this, options.beat_interval);
   links.emplace(process.id, link);
   loop.post([this, link] { dial_peer(link); });
@@ -56,55 +57,55 @@ bool System::Impl::is_known(const std::shared_ptr<Link>& link) const {
 void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt) {
   const ProcessId id = link->peer_id();
   const TimePoint deadline = SteadyClock().now() + options.connect_within;
-  dials[id] =
-      dial(loop, link->peer().address, deadline, Retry::kNever,
-           {[this, link, deadline, attempt](std::shared_ptr<Connection> connection) {
-              dials.erase(link->peer_id());
-              if (link->attached()) return;  // the other side connected first
-              start_handshake(
-                  std::move(connection), Handshake::Side::kDialler,
-                  [this, link, deadline, attempt, begun = SteadyClock().now()](
-                      Handshake& handshake, Handshake::Answer answer) {
-                    // A link that was lost meanwhile stays lost.
-                    if (link->attached() || !is_known(link)) return;
-                    if (auto* other = std::get_if<PeerDescription>(&answer)) {
-                      if (other->process.id != link->peer_id())
-                        return lose(link, Error(ErrorCode::kPeerDied,
-                                                fmt::format("{} has ended: {} now listens at {}",
+  dials[id] = dial(
+      loop, link->peer().address, deadline, Retry::kNever,
+      {[this, link, deadline, attempt](std::shared_ptr<Connection> connection) {
+         dials.erase(link->peer_id());
+         if (link->attached()) return;  // the other side connected first
+         start_handshake(
+             std::move(connection), Handshake::Side::kDialler,
+             [this, link, deadline, attempt, begun = SteadyClock().now()](
+                 Handshake& handshake, Handshake::Answer answer) {
+               // A link that was lost meanwhile stays lost.
+               if (link->attached() || !is_known(link)) return;
+               if (auto* other = std::get_if<PeerDescription>(&answer)) {
+                 if (other->process.id != link->peer_id())
+                   return drop_link(link, Error(ErrorCode::kPeerDied,
+                                                fmt::format("{} has exited: {} now listens at {}",
                                                             link->peer().name, describe(*other),
                                                             to_string(link->peer().address))));
-                      if (const auto reject = find_incompatibility(introduce(), *other))
-                        return lose(link, to_error(*reject));
-                      return adopt(link, handshake, std::move(*other), true);
-                    }
-                    if (const auto* reject = std::get_if<Reject>(&answer)) {
-                      if (!reject->proven || !reject->duplicate)
-                        return lose(link, to_error(*reject));
-                      // The peer's own connection is under way and replaces this one.
-                      return schedule(deadline - SteadyClock().now(), [this, link] {
-                        if (!link->attached())
-                          lose(link,
+                 if (const auto reject = find_incompatibility(introduce(), *other))
+                   return drop_link(link, to_error(*reject));
+                 return adopt(link, handshake, std::move(*other), true);
+               }
+               if (const auto* reject = std::get_if<Reject>(&answer)) {
+                 if (!reject->authenticated || !reject->duplicate)
+                   return drop_link(link, to_error(*reject));
+                 // The peer's own connection is under way and replaces this one.
+                 return schedule(deadline - SteadyClock().now(), [this, link] {
+                   if (!link->attached())
+                     drop_link(link,
                                Error(ErrorCode::kUnavailable,
                                      fmt::format("{} did not connect in time", link->peer().name)));
-                      });
-                    }
-                    // This process was stopped, and the other one has timed out.
-                    if (attempt == Attempt::kFirst &&
-                        SteadyClock().now() - begun > Handshake::kWithin + kLate)
-                      return dial_peer(link, Attempt::kAgain);
-                    lose(link, Error(ErrorCode::kUnavailable,
+                 });
+               }
+               // This process was stopped, and the other one has timed out.
+               if (attempt == Attempt::kFirst &&
+                   SteadyClock().now() - begun > Handshake::kTimeLimit + kLateTimer)
+                 return dial_peer(link, Attempt::kAgain);
+               drop_link(link, Error(ErrorCode::kUnavailable,
                                      fmt::format("cannot reach {}: {}", link->peer().name,
                                                  std::get<Error>(answer).message())));
-                  },
-                  {false, link->peer_id()});
-            },
-            [this, link](const Error& error) {
-              dials.erase(link->peer_id());
-              if (!link->attached())
-                lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
+             },
+             {false, link->peer_id()});
+       },
+       [this, link](const Error& error) {
+         dials.erase(link->peer_id());
+         if (!link->attached())
+           drop_link(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
                                                            error.message())));
-            }},
-           protection_of(link->peer().address));
+       }},
+      protection_of(link->peer().address));
 }
 
 DialTls System::Impl::protection_of(const Address& address) {
@@ -117,14 +118,13 @@ DialTls System::Impl::protection_of(const Address& address) {
 
 void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                                    std::function<void(Handshake&, Handshake::Answer)> done,
-                                   Wanted wanted) {
-  auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : outgoing_handshakes;
-  if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxUnproven) {
+                                   ExpectedPeer wanted) {
+  auto& handshakes = side == Handshake::Side::kAcceptor ? incoming_handshakes : outgoing_handshakes;
+  if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxIncomingHandshakes) {
     const auto oldest = handshakes.begin();
-    log_refusal(
-        oldest->second->connection()->peer_address(),
-        fmt::format("it had not proven that it knows the token when {} others had not either",
-                    kMaxUnproven));
+    log_refusal(oldest->second->connection()->peer_address(),
+                fmt::format("too many unauthenticated connections ({}); the oldest was closed",
+                            kMaxIncomingHandshakes));
     handshakes.erase(oldest);
   }
   const std::uint64_t number = next_handshake++;
@@ -173,8 +173,8 @@ void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
   if (!tokens.admits(token_id(handshake.token()), other.process.id, clock.now()))
     return refuse(handshake,
                   Reject{ErrorCode::kFailedPrecondition,
-                         fmt::format("{} has the cluster's former token, which was replaced, and "
-                                     "is not one of those that were connected then",
+                         fmt::format("{} uses a token that was replaced, and was not connected to "
+                                     "the cluster at that time",
                                      describe(other)),
                          "give it the new one, of the file that `weft head` has named", false,
                          me.process.id});
@@ -182,13 +182,13 @@ void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
   if (other.wanted.head && !options.is_head)
     return refuse(handshake,
                   Reject{ErrorCode::kUnavailable,
-                         fmt::format("{} looks for a cluster's head, and {} is none",
+                         fmt::format("{} tried to connect to a head, but {} is not a head",
                                      describe(other), describe(me)),
                          "give the address that `weft head` has printed", false, me.process.id});
   if (other.wanted.process != ProcessId() && other.wanted.process != me.process.id)
     return handshake.refuse(
         Reject{ErrorCode::kPeerDied,
-               fmt::format("the process that was asked for has ended: {} now listens at {}",
+               fmt::format("the requested process has exited: {} now listens at {}",
                            me.process.name, to_string(me.process.address)),
                "", false, me.process.id});
   std::shared_ptr<Link> existing;
@@ -196,7 +196,7 @@ void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
     const std::lock_guard lock(routes_mutex);
     if (const auto dead = dead_peers.find(other.process.id); dead != dead_peers.end()) {
       return refuse(handshake, Reject{ErrorCode::kFailedPrecondition,
-                                      fmt::format("{} counts {} as dead: {}", me.process.name,
+                                      fmt::format("{} has declared {} dead: {}", me.process.name,
                                                   describe(other), dead->second.message()),
                                       "start the process again", false, me.process.id});
     }
@@ -204,10 +204,10 @@ void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
       existing = found->second;
   }
   if (existing && existing->ended()) {
-    lose(existing,
-         Error(ErrorCode::kPeerDied,
-               fmt::format("{} lost its connection and connected anew", describe(other))),
-         DisconnectCause::kDisconnected);
+    drop_link(existing,
+              Error(ErrorCode::kPeerDied,
+                    fmt::format("{} lost its connection and reconnected", describe(other))),
+              DisconnectCause::kDisconnected);
     existing = nullptr;
   }
   if (existing && (!existing->attached() || existing->dialled_here()) &&
@@ -222,8 +222,8 @@ void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
                                     "", true, me.process.id});
   }
   if (existing && existing->attached()) {
-    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))),
-         DisconnectCause::kDisconnected);
+    drop_link(existing, Error(ErrorCode::kPeerDied, fmt::format("{} reconnected", describe(other))),
+              DisconnectCause::kDisconnected);
     existing = nullptr;
   }
   if (existing) {
@@ -284,27 +284,28 @@ void System::Impl::on_credit_request(Link& link, ActorId actor) {
   if (const auto credit = host->mailbox()->request_report(&link)) link.grant(*credit);
 }
 
-void System::Impl::on_ended(Link& link, End how, const Error& reason) {
+void System::Impl::on_ended(Link& link, EndCause how, const Error& reason) {
   const auto shared = link.shared_from_this();
-  if (how == End::kProtocolError && reason.code() == ErrorCode::kDataLoss)
+  if (how == EndCause::kProtocolError && reason.code() == ErrorCode::kDataLoss)
     warn_of_refused_peer(reason.message());
-  if (how != End::kEof) {
-    if (how == End::kLeft) {
+  if (how != EndCause::kEof) {
+    if (how == EndCause::kExited) {
       const std::lock_guard lock(routes_mutex);
       mark_dead(link.peer_id(), reason, false);
     }
-    return lose(shared, reason,
-                how == End::kLeft ? DisconnectCause::kLeft : DisconnectCause::kDisconnected);
+    return drop_link(
+        shared, reason,
+        how == EndCause::kExited ? DisconnectCause::kSaidGoodbye : DisconnectCause::kDisconnected);
   }
   if (peer_suspect) peer_suspect(link.peer());
   // A dialler that gave up before Welcome closes, too, and tries again.
   const DisconnectCause loss =
-      link.heard() ? DisconnectCause::kEnded : DisconnectCause::kDisconnected;
-  schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
+      link.has_received() ? DisconnectCause::kEnded : DisconnectCause::kDisconnected;
+  schedule(options.eof_grace, [this, shared, reason, loss] { drop_link(shared, reason, loss); });
 }
 
-void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason,
-                        DisconnectCause how) {
+void System::Impl::drop_link(const std::shared_ptr<Link>& link, const Error& reason,
+                             DisconnectCause how) {
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
@@ -317,8 +318,8 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason,
   }
   const bool was_connected =
       !link->introduction().process.name.empty() || link->introduction().pid != 0;
-  link->shut(reason);
-  forget(link->peer_id(), reason);
+  link->close_connection(reason);
+  fail_pending_calls(link->peer_id(), reason);
   std::vector<std::shared_ptr<ActorHost>> all;
   {
     const std::lock_guard lock(hosts_mutex);
@@ -327,7 +328,7 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason,
   for (const auto& host : all) {
     host->mailbox()->remove_sender(link.get());
     if (!was_connected || host->owner() != link->peer_id()) continue;
-    if (options.keep_actors_without_owner && how != DisconnectCause::kLeft)
+    if (options.keep_actors_without_owner && how != DisconnectCause::kSaidGoodbye)
       host->cancel_calls_of(link->peer_id());
     else host->stop();
   }
@@ -344,12 +345,12 @@ void System::Impl::mark_dead(ProcessId process, const Error& reason, bool better
   dead_peer_order.pop_front();
 }
 
-void System::Impl::forget(ProcessId process, const Error& reason) {
+void System::Impl::fail_pending_calls(ProcessId process, const Error& reason) {
   for (const auto& state : pending.take_all_of(process))
     state->fail(with_call_outcome(reason, *state));
 }
 
-void System::Impl::beat() {
+void System::Impl::send_heartbeats() {
   std::vector<std::shared_ptr<Link>> all;
   {
     const std::lock_guard lock(routes_mutex);
@@ -357,19 +358,20 @@ void System::Impl::beat() {
   }
   for (const auto& link : all) {
     if (!link->attached()) continue;
-    const Nanoseconds silent = link->beat();
+    const Nanoseconds silent = link->send_heartbeat();
     const bool quiet = silent > options.suspect_after;
     if (link->set_suspected(quiet) != quiet && peer_suspected)
       peer_suspected(link->peer(), quiet ? std::optional(silent) : std::nullopt);
     if (silent <= options.dead_after) continue;
     if (peer_timed_out) peer_timed_out(link->peer(), silent);
     const double seconds = in_seconds(silent);
-    link->say_goodbye({fmt::format("nothing had come for {:.1f} s", seconds), true});
-    lose(link,
-         Error(ErrorCode::kPeerDied,
-               fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
-                           describe(link->introduction()), seconds)),
-         DisconnectCause::kDisconnected);
+    link->say_goodbye({fmt::format("no data received for {:.1f} s", seconds), true});
+    drop_link(
+        link,
+        Error(ErrorCode::kPeerDied,
+              fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
+                          describe(link->introduction()), seconds)),
+        DisconnectCause::kDisconnected);
   }
 }
 

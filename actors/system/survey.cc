@@ -31,7 +31,7 @@ std::string state_of_child(std::int64_t pid) {
   const auto child = static_cast<pid_t>(pid);
   const auto stat = pid > 0 ? read_proc_stat(child) : std::nullopt;
   if (!stat || stat->parent != process_id()) return "";
-  if (stat->exiting) return ": it has ended";
+  if (stat->exiting) return ": it has exited";
   const auto stopped = find_stopped_thread(child);
   if (!stopped) return "";
   return stopped->whole ? fmt::format(": it is stopped (state {})", stopped->state)
@@ -152,9 +152,9 @@ void System::Impl::answer_survey(const SurveyRequest& request,
       forward_survey(target, within - kRoundTripReserve, answers);
       continue;
     }
-    for (const ProcessId behind : target.behind) {
+    for (const ProcessId next : target.forward_to) {
       answers->expect();
-      forward_survey({behind}, within - kRoundTripReserve, answers);
+      forward_survey({next}, within - kRoundTripReserve, answers);
     }
     answers->add({survey_itself()});
   }

@@ -15,11 +15,12 @@ namespace weft::actors {
 
 /// Wait of an actor for something other than a call: a transfer with other actors.
 struct ActivityWait {
-  std::string what;                 ///< "'t1 back->front' of microbatch 0"
-  std::uint64_t key = 0;            ///< equal for all participants
-  std::vector<std::uint32_t> with;  ///< ActorActivity::number of the other participants
+  std::string what;       ///< "'t1 back->front' of microbatch 0"
+  std::uint64_t key = 0;  ///< equal for all participants
+  std::vector<std::uint32_t>
+      other_participants;  ///< ActorActivity::number of the other participants
   static constexpr auto fields =
-      weft::fields(&ActivityWait::what, &ActivityWait::key, &ActivityWait::with);
+      weft::fields(&ActivityWait::what, &ActivityWait::key, &ActivityWait::other_participants);
 };
 
 /// Activity that an actor reports while a handler runs (Context::on_activity).
@@ -32,10 +33,10 @@ struct ActorActivity {
   std::uint64_t phase = 0;
   std::optional<ActivityWait> wait = {};
   /// Keys of the operations that have not begun in this phase.
-  std::vector<std::uint64_t> ahead = {};
+  std::vector<std::uint64_t> pending_keys = {};
   static constexpr auto fields =
       weft::fields(&ActorActivity::text, &ActorActivity::seconds, &ActorActivity::number,
-                   &ActorActivity::phase, &ActorActivity::wait, &ActorActivity::ahead);
+                   &ActorActivity::phase, &ActorActivity::wait, &ActorActivity::pending_keys);
 };
 
 /// Call that an actor has started and not finished.
@@ -44,11 +45,11 @@ struct RunningHandler {
   ProcessRef caller;
   double seconds = 0;                       ///< since the start
   std::optional<double> seconds_left = {};  ///< until the caller's deadline; negative: passed
-  bool computes = false;                    ///< true: has the actor's thread; false: suspended
+  bool has_thread = false;                  ///< true: has the actor's thread; false: suspended
   bool cancelled = false;
   static constexpr auto fields = weft::fields(
       &RunningHandler::method, &RunningHandler::caller, &RunningHandler::seconds,
-      &RunningHandler::seconds_left, &RunningHandler::computes, &RunningHandler::cancelled);
+      &RunningHandler::seconds_left, &RunningHandler::has_thread, &RunningHandler::cancelled);
 };
 
 struct ActorSurvey {
@@ -92,8 +93,8 @@ struct ProcessSurvey {
 /// Process to survey, and others that it asks over its connections.
 struct SurveyTarget {
   ProcessId process;
-  std::vector<ProcessId> behind = {};
-  static constexpr auto fields = weft::fields(&SurveyTarget::process, &SurveyTarget::behind);
+  std::vector<ProcessId> forward_to = {};
+  static constexpr auto fields = weft::fields(&SurveyTarget::process, &SurveyTarget::forward_to);
 };
 struct SurveyRequest {
   std::vector<SurveyTarget> targets;

@@ -26,7 +26,7 @@ ProcessId new_process_id() {
 /// the loop's thread. Shared with pending callbacks.
 class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt> {
  public:
-  ConnectAttempt(System::Impl& system, Address address, TimePoint deadline, Wanted wanted)
+  ConnectAttempt(System::Impl& system, Address address, TimePoint deadline, ExpectedPeer wanted)
       : system_(system), address_(std::move(address)), deadline_(deadline), wanted_(wanted) {}
 
   void start() {
@@ -61,7 +61,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   void on_answer(Handshake& handshake, Handshake::Answer answer) {
     if (const auto* error = std::get_if<Error>(&answer)) return on_failed(*error);
     if (const auto* reject = std::get_if<Reject>(&answer)) {
-      if (reject->proven && reject->duplicate) dials_us_ = reject->process;
+      if (reject->authenticated && reject->duplicate) dials_us_ = reject->process;
       return finish(to_error(*reject));
     }
     on_peer(handshake, std::get<PeerDescription>(std::move(answer)));
@@ -98,10 +98,10 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
         link = found->second;
     }
     if (link && link->ended())
-      system_.lose(
+      system_.drop_link(
           link,
           Error(ErrorCode::kPeerDied,
-                fmt::format("the connection to {} was lost and made anew", describe(other))),
+                fmt::format("the connection to {} was lost and replaced", describe(other))),
           DisconnectCause::kDisconnected);
     const std::lock_guard lock(system_.routes_mutex);
     return system_.links
@@ -120,7 +120,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   System::Impl& system_;
   const Address address_;
   const TimePoint deadline_;
-  const Wanted wanted_;
+  const ExpectedPeer wanted_;
   Mutex mutex_;
   Condition changed_;
   std::optional<Outcome<ProcessRef>> outcome_;  // guarded by mutex_
@@ -146,7 +146,8 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
   deadline_timer = std::make_unique<Timer>(loop);
   if (options.beat_interval > Nanoseconds::zero())
-    repeat(options.beat_interval, std::make_shared<std::function<void()>>([this] { beat(); }));
+    repeat(options.beat_interval,
+           std::make_shared<std::function<void()>>([this] { send_heartbeats(); }));
 }
 
 System::Impl::~Impl() = default;
@@ -177,8 +178,7 @@ void System::Impl::repeat(Nanoseconds interval,
 void System::Impl::require_token() const {
   if (options.token.empty())
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} has no token, and so cannot prove to others that it may talk to them; {}",
-                options.name, kTokenHint);
+                "{} has no cluster token and cannot authenticate; {}", options.name, kTokenHint);
 }
 
 void System::Impl::shut_down() {
@@ -190,10 +190,10 @@ void System::Impl::shut_down() {
   }
   for (const auto& host : all) host->stop();
   for (const auto& host : all) {
-    WEFT_CHECK(
-        host->wait_ended(ActorHost::kStopGrace + std::chrono::seconds(5)),
-        "a handler of {} did not end within {} s of being stopped; it must look at its stop token",
-        host->self().label, std::chrono::seconds(ActorHost::kStopGrace).count());
+    WEFT_CHECK(host->wait_ended(ActorHost::kStopGrace + std::chrono::seconds(5)),
+               "a handler of {} did not end within {} s after a stop request; it must check "
+               "context.stop_token()",
+               host->self().label, std::chrono::seconds(ActorHost::kStopGrace).count());
   }
   listener.reset();
   const Error reason(ErrorCode::kCancelled, fmt::format("{} is shutting down", self.process.name));
@@ -209,7 +209,7 @@ void System::Impl::shut_down() {
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
     dials.clear();
-    unproven.clear();
+    incoming_handshakes.clear();
     outgoing_handshakes.clear();
     {
       const std::lock_guard lock(routes_mutex);
@@ -218,7 +218,7 @@ void System::Impl::shut_down() {
     }
     for (const auto& link : open_links) {
       link->say_goodbye({"shut down", false});
-      if (auto connection = link->shut(reason))
+      if (auto connection = link->close_connection(reason))
         closing_connections.push_back(std::move(connection));
     }
   });
@@ -277,7 +277,7 @@ Address System::listen(const Address& address) {
   return advertised;
 }
 
-ProcessRef System::connect(const Address& address, Nanoseconds within, Wanted wanted) {
+ProcessRef System::connect(const Address& address, Nanoseconds within, ExpectedPeer wanted) {
   impl_->require_token();
   const std::lock_guard one_at_a_time(impl_->connect_mutex);
   {
@@ -343,8 +343,8 @@ void System::declare_dead(ProcessId process, const Error& error) {
       if (const auto found = impl->links.find(process); found != impl->links.end())
         link = found->second;
     }
-    if (link) impl->lose(link, error);
-    impl->forget(process, error);
+    if (link) impl->drop_link(link, error);
+    impl->fail_pending_calls(process, error);
   });
 }
 
@@ -375,11 +375,11 @@ void System::on_peer_eof(std::function<void(const ProcessRef&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_suspect = std::move(callback); });
 }
 
-void System::every(Nanoseconds interval, std::function<void()> callback) {
+void System::run_every(Nanoseconds interval, std::function<void()> callback) {
   impl_->repeat(interval, std::make_shared<std::function<void()>>(std::move(callback)));
 }
 
-void System::after(Nanoseconds delay, std::function<void()> callback) {
+void System::run_after(Nanoseconds delay, std::function<void()> callback) {
   impl_->schedule(delay, std::move(callback));
 }
 

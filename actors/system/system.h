@@ -19,9 +19,9 @@
 
 namespace weft::actors {
 
-/// State of a process whose connection ended. kLeft: it said goodbye; kEnded: it has ended;
+/// State of a process whose connection ended. kSaidGoodbye: it said goodbye; kEnded: it has ended;
 /// kDisconnected: unknown, it may reconnect.
-enum class DisconnectCause { kLeft, kEnded, kDisconnected };
+enum class DisconnectCause { kSaidGoodbye, kEnded, kDisconnected };
 
 struct SystemOptions {
   /// Display name: "driver", "worker0/device1".
@@ -34,7 +34,7 @@ struct SystemOptions {
   bool is_head = false;
   /// Use of TLS 1.3 below the proof of the token. `identity` is what this process presents; empty:
   /// generated, as the token is proof enough.
-  Tls::Use tls = Tls::Use::kBeyondLoopback;
+  TlsMode tls = TlsMode::kBeyondLoopback;
   TlsIdentity identity = {};
   /// Certificate, by its SHA-256, that the process at `at` must present, so that others with the
   /// token cannot impersonate it. `also_on_loopback` requires it there, too.
@@ -111,7 +111,7 @@ class System final {
   /// Connects, with retries until `within` has passed. Blocks. Processes other than `wanted`
   /// refuse. Throws Error(kUnavailable), or the other side's refusal (kIncompatible and others).
   ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10),
-                     Wanted wanted = {});
+                     ExpectedPeer wanted = {});
 
   ProcessRef self() const;
   const SystemOptions& options() const;
@@ -213,7 +213,7 @@ class System final {
   /// Returns the token that this process proves now.
   Secret token() const;
   /// Result of replace_token().
-  struct Replaced {
+  struct TokenReplacement {
     std::vector<ProcessId> members;  ///< processes that may use the former token
     std::vector<std::string> told;   ///< names of peers that received the new token
     std::vector<std::string>
@@ -223,17 +223,17 @@ class System final {
   /// token and pass it on to their peers, except where others could read it on the way. The former
   /// token is accepted for `former_for`, from connected peers and from `members`. Blocks; not on
   /// the I/O thread.
-  Replaced replace_token(const Secret& next, Nanoseconds former_for,
-                         const std::vector<ProcessId>& members);
+  TokenReplacement replace_token(const Secret& next, Nanoseconds former_for,
+                                 const std::vector<ProcessId>& members);
   /// Accepts a token that was replaced before this process began, from `members`, for `within`.
   /// Call before listen().
   void accept_former_token(const Secret& former, Nanoseconds within,
                            const std::vector<ProcessId>& members);
 
   /// Runs `callback` every `interval` on the I/O thread, as long as the system lives.
-  void every(Nanoseconds interval, std::function<void()> callback);
+  void run_every(Nanoseconds interval, std::function<void()> callback);
   /// Runs `callback` once on the I/O thread, after `delay`.
-  void after(Nanoseconds delay, std::function<void()> callback);
+  void run_after(Nanoseconds delay, std::function<void()> callback);
 
   // Used by the typed handles.
   struct Method {
@@ -283,8 +283,8 @@ class System final {
   std::vector<std::shared_ptr<const ActorAddress>> adopt_actors(
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
       const std::vector<ProcessRef>& processes);
-  std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface, const Place& place,
-                                           const ProcessRef& process,
+  std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface,
+                                           const MeshPosition& place, const ProcessRef& process,
                                            std::vector<std::byte> arguments, bool adopt_existing,
                                            Nanoseconds within);
 

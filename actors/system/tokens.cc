@@ -20,7 +20,7 @@ void System::Impl::send_token(const Link& link) {
        std::move(call));
 }
 
-void System::Impl::broadcast_token(System::Replaced* report) {
+void System::Impl::broadcast_token(System::TokenReplacement* report) {
   std::vector<std::shared_ptr<Link>> all;
   {
     const std::lock_guard lock(routes_mutex);
@@ -66,10 +66,10 @@ Secret System::token() const {
   return impl_->current_token;
 }
 
-System::Replaced System::replace_token(const Secret& next, Nanoseconds former_for,
-                                       const std::vector<ProcessId>& members) {
+System::TokenReplacement System::replace_token(const Secret& next, Nanoseconds former_for,
+                                               const std::vector<ProcessId>& members) {
   impl_->require_token();
-  System::Replaced replaced{members, {}, {}};
+  System::TokenReplacement replaced{members, {}, {}};
   impl_->loop.run_and_wait([&] {
     {
       const std::lock_guard lock(impl_->routes_mutex);

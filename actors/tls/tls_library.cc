@@ -15,14 +15,15 @@ const TlsLibrary& open_library() {
   const auto entry = reinterpret_cast<const TlsLibrary* (*)(std::uint64_t)>(
       plugin_entry(kFile, "weft_tls_plugin"));
   if (entry == nullptr)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "TLS is needed beyond loopback, and there is no {} in {}: it belongs to Weft, "
-                "beside bin/; set WEFT_PLUGINS to the folder that has it",
-                kFile, fmt::join(plugin_folders(), ", "));
-  const TlsLibrary* const library = entry(TlsLibrary::kStamp);
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "TLS is required beyond loopback, but {} was not found in {}; it is part of Weft, in a "
+        "folder beside bin/; set WEFT_PLUGINS to that folder",
+        kFile, fmt::join(plugin_folders(), ", "));
+  const TlsLibrary* const library = entry(TlsLibrary::kInterfaceVersion);
   if (library == nullptr)
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} was built from other sources than this program: build both anew", kFile);
+                "{} and this program were built from different sources: rebuild both", kFile);
   return *library;
 }
 

@@ -12,8 +12,8 @@ namespace weft::actors {
 
 /// Remedy in the error when the other side does not speak TLS.
 inline constexpr const char* kNoTlsHint =
-    "was the cluster's head started with --insecure? Then say --insecure here too; else install "
-    "the same Weft on both";
+    "if the cluster's head runs with --insecure, use --insecure here, too; otherwise install the "
+    "same Weft on both hosts";
 
 /// Private key and self-signed certificate, in PEM. Peers know the owner by the certificate's
 /// SHA-256. A value. The key is never printed.
@@ -25,27 +25,29 @@ struct TlsIdentity {
 
 /// TLS 1.3 session of one connection. Converts between encrypted and plain bytes; does no I/O.
 ///
-///   the socket -> room(), arrived() -> read()          write() -> take() -> the socket
+///   the socket -> receive_buffer(), commit_received() -> read()
+///   write() -> take_output() -> the socket
 ///
-/// One thread at a time, but room() may be filled meanwhile. Errors are final: kFailedPrecondition
-/// if the other side is not as expected, kUnavailable if it closed, kDataLoss if data is damaged.
+/// One thread at a time, but receive_buffer() may be filled meanwhile. Errors are final:
+/// kFailedPrecondition if the other side is not as expected, kUnavailable if it closed, kDataLoss
+/// if data is damaged.
 class TlsSession {
  public:
   virtual ~TlsSession() = default;
-  /// Returns the buffer for received bytes; the same until arrived().
-  virtual std::span<std::byte> room() = 0;
-  virtual void arrived(std::size_t count) = 0;
-  /// Continues the handshake. Returns true when it is over. take() has the bytes to send.
+  /// Returns the buffer for received bytes; the same until commit_received().
+  virtual std::span<std::byte> receive_buffer() = 0;
+  virtual void commit_received(std::size_t count) = 0;
+  /// Continues the handshake. Returns true when it is over. take_output() has the bytes to send.
   virtual bool handshake() = 0;
   /// Decrypts received bytes, after the handshake. Returns their number; 0: nothing more is there.
   virtual std::size_t read(std::span<std::byte> into) = 0;
   /// Encrypts all of `bytes`, after the handshake.
   virtual void write(std::span<const std::byte> bytes) = 0;
   /// Moves the encrypted bytes, if any, to the end of `out`.
-  virtual void take(std::vector<std::byte>& out) = 0;
+  virtual void take_output(std::vector<std::byte>& out) = 0;
   /// Returns the channel binding, which only the two ends know (RFC 5705, label "EXPORTER-weft").
   /// After the handshake.
-  virtual std::array<std::byte, 32> binding() const = 0;
+  virtual std::array<std::byte, 32> channel_binding() const = 0;
 };
 
 /// Factory of the sessions of one identity. The sessions may outlive it.
@@ -70,7 +72,7 @@ class TlsLibrary {
   virtual std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity) const = 0;
 
   /// Version of the interface between program and plugin.
-  static constexpr std::uint64_t kStamp = 1;
+  static constexpr std::uint64_t kInterfaceVersion = 1;
 };
 
 /// Returns the library, opened at the first call. Most processes never connect beyond loopback and

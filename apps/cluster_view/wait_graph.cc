@@ -100,14 +100,14 @@ class GraphMaker final {
       if (!actor.activity || !actor.activity->wait) continue;
       const actors::ActorActivity& activity = *actor.activity;
       const std::size_t from = indices_.at({survey.process.id, actor.actor});
-      for (const std::uint32_t number : activity.wait->with) {
+      for (const std::uint32_t number : activity.wait->other_participants) {
         const auto other = numbers_.find({group_of(survey.process.id), number});
         if (other == numbers_.end()) continue;
         const actors::ActorActivity& there = *graph_.waiters[other->second].activity;
         const bool missing =
             there.phase < activity.phase ||
             (there.phase == activity.phase &&
-             std::ranges::find(there.ahead, activity.wait->key) != there.ahead.end());
+             std::ranges::find(there.pending_keys, activity.wait->key) != there.pending_keys.end());
         graph_.waiters[from].waits.push_back({other->second, activity.wait->what, activity.seconds,
                                               std::nullopt, false, false, !missing, false});
       }

@@ -90,7 +90,7 @@ class Drawing final {
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
     if (!waiter.ending.empty()) lines.push_back(waiter.ending);
     for (const actors::RunningHandler& running : waiter.running)
-      lines.push_back(fmt::format("{} '{}' for {}{}", running.computes ? "busy with" : "in",
+      lines.push_back(fmt::format("{} '{}' for {}{}", running.has_thread ? "busy with" : "in",
                                   running.method, format_seconds(running.seconds),
                                   running.cancelled ? "; it was told to stop" : ""));
     if (waiter.activity && !waiter.activity->text.empty()) {
@@ -290,7 +290,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
                                  {"caller", running.caller.name},
                                  {"seconds", running.seconds},
                                  {"seconds_left", seconds_left(running.seconds_left)},
-                                 {"holds_thread", running.computes},
+                                 {"holds_thread", running.has_thread},
                                  {"cancelled", running.cancelled}});
     one["queued"] = waiter.queued;
     one["at"] = nullptr;

@@ -87,7 +87,8 @@ class SurveyBuilder final {
       drivers_[device.process.id] = driver;
       seen_[device.process.id] = {device.pid, machines_[device.place.host]};
       const auto agent = agents_.find(device.place.host);
-      targets_[agent == agents_.end() ? driver : agent->second].behind.push_back(device.process.id);
+      targets_[agent == agents_.end() ? driver : agent->second].forward_to.push_back(
+          device.process.id);
     }
   }
 
@@ -102,7 +103,7 @@ class SurveyBuilder final {
     for (const ProcessId device : missing) {
       SurveyTarget& target = again[drivers_.at(device)];
       target.process = targets_[drivers_.at(device)].process;
-      target.behind.push_back(device);
+      target.forward_to.push_back(device);
     }
     if (!again.empty()) {
       std::vector<SurveyTarget> targets;

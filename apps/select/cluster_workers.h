@@ -82,7 +82,7 @@ ClusterWorkers<Worker>::ClusterWorkers(actors::Cluster& cluster, actors::RunReco
   std::optional<Error> error;
   try {
     if (options_.adopt_existing) {
-      auto left = cluster_.take_over<Worker>(key_, options_.mesh, shape_);
+      auto left = cluster_.adopt_mesh<Worker>(key_, options_.mesh, shape_);
       if (left) mesh_.emplace(std::move(*left));
     }
     if (mesh_) recovery_.take_over(*this);

@@ -321,7 +321,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     say(screen.out, "{}", screen.terminal ? wrap_lines(shown, screen.columns, 2) : shown);
     std::fflush(screen.out);
   };
-  if (run.doing) run.doing("selecting", actors::OnInterrupt::kEndsAtOnce);
+  if (run.on_phase) run.on_phase("selecting", actors::OnInterrupt::kEndsAtOnce);
   const std::vector<std::string> hosts = config.recovery.without_spares(config.cluster.hosts);
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;

@@ -386,7 +386,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   const TimePoint started = clock.now();
   const auto doing = [&run](actors::OnInterrupt then) {
     return [&run, then](const std::string& what) {
-      if (run.doing) run.doing(what, then);
+      if (run.on_phase) run.on_phase(what, then);
     };
   };
   doing(actors::OnInterrupt::kEndsAtOnce)("the run is starting");
@@ -440,7 +440,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .started = started};
   LeaveNotices leaving;
   const actors::RevocableTarget<LeaveNotices> ear;
-  const actors::RevocableTarget<LeaveNotices>::Open open(ear, leaving);
+  const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leaving);
   cluster.on_hosts_leaving(
       [ear](const std::string& text) { ear.tell([&](LeaveNotices& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
@@ -451,7 +451,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
        .stop = run.stop,
        .checkpoint_requested = run.checkpoint_requested,
        .leaving = [&leaving] { return leaving.take(); },
-       .let_go = [&cluster] { cluster.let_go(); },
+       .let_go = [&cluster] { cluster.release_leaving_hosts(); },
        .doing = doing(actors::OnInterrupt::kFinishes),
        .tell =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },

@@ -24,7 +24,7 @@ actors::ActorActivity device_activity(const ProgressBoard& board, TimePoint now)
   activity.phase = progress.position.run;
   const DevicePosition at =
       find_device_position(program, progress.position.instruction, progress.position.collective);
-  for (const transfer::OperationKey& key : at.ahead) activity.ahead.push_back(key_of(key));
+  for (const transfer::OperationKey& key : at.ahead) activity.pending_keys.push_back(key_of(key));
   const bool done = progress.position.instruction >= program.instructions.size();
   if (done && !at.waits_for) return activity;
   activity.text = at.actions;
@@ -34,7 +34,8 @@ actors::ActorActivity device_activity(const ProgressBoard& board, TimePoint now)
         fmt::format(": inside {}", describe_instruction(program, progress.position.instruction));
   } else if (at.waits_for) {
     activity.wait = actors::ActivityWait{at.transfer, key_of(*at.waits_for), {}};
-    for (const transfer::DeviceId device : at.with) activity.wait->with.push_back(device.value());
+    for (const transfer::DeviceId device : at.with)
+      activity.wait->other_participants.push_back(device.value());
   }
   return activity;
 }

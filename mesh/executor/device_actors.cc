@@ -39,7 +39,7 @@ void DeviceActors::take_over() {
   bool whole = true;
   for (const MeshConfig& mesh : wanted_) {
     actors::MeshKey key;
-    auto taken = cluster_.take_over<DeviceActor>(key, mesh.name, MeshShape(mesh.axes));
+    auto taken = cluster_.adopt_mesh<DeviceActor>(key, mesh.name, MeshShape(mesh.axes));
     whole = whole && taken;
     if (!whole) continue;  // Meshes start in order, so those after a missing one end here.
     meshes_.push_back(std::move(*taken));
@@ -174,7 +174,7 @@ std::vector<std::string> DeviceActors::names_with_places() const {
   std::vector<std::string> names = names_;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto [mesh, rank] = members_[i];
-    names[i] += " on " + cluster_.whereabouts(keys_[mesh], rank);
+    names[i] += " on " + cluster_.describe_device(keys_[mesh], rank);
   }
   return names;
 }

@@ -91,7 +91,7 @@ TEST_F(Look, AHostThatLeavesEndsWhatIsInUseWhenItsGraceIsOver) {
   run.word_after("working");
   ::kill(host.pid, SIGTERM);
   EXPECT_EQ(host.wait(), 0) << host.text();
-  EXPECT_THAT(host.text(), AllOf(HasSubstr("it keeps 1 process until it is done with, 1 s at most"),
+  EXPECT_THAT(host.text(), AllOf(HasSubstr("waiting up to 1 s for 1 device process in use"),
                                  HasSubstr("host c ends 1 process that is still in use after 1 s "
                                            "(--grace)")));
   EXPECT_EQ(run.wait(), 1) << run.text();
@@ -135,7 +135,7 @@ TEST_F(Look, CancelEndsARunAsCtrlCDoes) {
   EXPECT_THAT(unknown.text(), HasSubstr("this cluster has no run 'tarin'; did you mean 'train'?"));
   EXPECT_EQ(json({"cancel", "train"})["run"], "train");
   EXPECT_EQ(run.wait(), 130) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("weft cancel: it ends when it has done what it is at"),
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("weft cancel: it stops after its current work"),
                                 HasSubstr("run 'train' was interrupted")));
   EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
   auto& again = weft({"cancel", "train"});
@@ -146,7 +146,7 @@ TEST_F(Look, CancelEndsARunAsCtrlCDoes) {
 TEST_F(Look, CancelNowEndsARunWhoseDeviceHangs) {
   auto& run = start_run("r", "actors: 2, seconds: 600, computes: true");
   run.word_after("working");
-  EXPECT_THAT(weft({"cancel", "run r", "--now"}).text(), HasSubstr("it ends at once"));
+  EXPECT_THAT(weft({"cancel", "run r", "--now"}).text(), HasSubstr("it stops immediately"));
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(eventually([&] { return run_named("r")["state"] == "interrupted"; }));
   EXPECT_TRUE(eventually([&] { return json({"status"})["meshes"].empty(); }));
@@ -303,10 +303,10 @@ TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
   follows.word_after("ready");
   weft({"cancel", "train"});
   EXPECT_EQ(follows.wait(), 0) << "it ends with the run: " << follows.text();
-  EXPECT_THAT(follows.text(), HasSubstr("ends: its run is done with it"));
+  EXPECT_THAT(follows.text(), HasSubstr("exits: its run has released it"));
   EXPECT_EQ(nlohmann::json::parse("{" + follows.word_after("{"))["host"], "a");
   EXPECT_THAT(weft({"logs", "train", "front[x=1]"}).text(),
-              HasSubstr("ends: its run is done with it"));
+              HasSubstr("exits: its run has released it"));
 }
 
 TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {

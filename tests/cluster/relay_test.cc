@@ -246,7 +246,7 @@ TEST_F(RelayTest, BetweenAHostAndItsHeadItReadsNothingAndNothingOfItsIsDone) {
   auto& agent = processes.start("weft", join(relay.address(), "a"));
   agent.word_after("has joined cluster");
   // The inserted frame is detected, and the host reconnects.
-  agent.word_after("somebody on the way");
+  agent.word_after("received data failed authentication:");
   agent.word_after("is back after");
   ASSERT_EQ(processes.run("weft", {"token", "rotate", "--head", address}).wait(), 0);
   const std::string token = read_file(processes.directory() / "state" / "token").substr(0, 64);
@@ -277,7 +277,7 @@ TEST_F(RelayTest, AtTheAddressOfADeadHeadItFindsNoOtherOne) {
                        .injected = launch_of(program),
                        .after_reads = 1});
     ASSERT_TRUE(relay.bound());
-    other.word_after("looks for a cluster's head, and other (weft, pid");
+    other.word_after("tried to connect to a head, but other (weft, pid");
     EXPECT_THAT(relay.heard(), HasSubstr("WEFT"));
   }
   start_head(address).word_after("Weft's head listens on ");

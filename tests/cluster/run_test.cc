@@ -182,8 +182,9 @@ TEST(Run, ACleanUpThatHangsIsNamedAndCutOff) {
   auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
   run.word_after("total ");
   EXPECT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), HasSubstr("weft: the run has ended, but its clean-up has not within 8 s; "
-                                    "cut off: 'work' to front[x=0]"));
+  EXPECT_THAT(run.text(),
+              HasSubstr("weft: the run is complete, but its clean-up did not finish within 8 s and "
+                        "was cut off, waiting for: 'work' to front[x=0]"));
   EXPECT_TRUE(processes.none_left());
 }
 

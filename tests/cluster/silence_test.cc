@@ -263,7 +263,7 @@ TEST(CtrlC, WhileTheRunStartsEndsIt) {
   EXPECT_TRUE(eventually([&] { return thread_named(run.pid, "weft-io") != 0; }));
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130);
-  EXPECT_THAT(run.text(), HasSubstr("the cluster, which is coming up, ends"));
+  EXPECT_THAT(run.text(), HasSubstr("stopping the start of the cluster"));
 }
 
 }  // namespace

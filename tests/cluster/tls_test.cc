@@ -103,8 +103,8 @@ TEST_F(TlsCluster, TheJoinCommandCarriesTheCertificateAndRunsGoOverTls) {
 
   Process& wrong = command("status", {"--cert", "sha256:" + std::string(64, '0')});
   EXPECT_EQ(wrong.wait(), 1);
-  EXPECT_THAT(wrong.text(), AllOf(HasSubstr("it presents the certificate " + digest),
-                                  HasSubstr("somebody who passes for it")));
+  EXPECT_THAT(wrong.text(), AllOf(HasSubstr("its certificate is " + digest),
+                                  HasSubstr("a machine impersonates it")));
   Process& odd = command("status", {"--cert", "sha256:12"});
   EXPECT_EQ(odd.wait(), 2);
   EXPECT_THAT(odd.text(), HasSubstr("expected sha256: and 64 hexadecimal digits"));
@@ -119,9 +119,10 @@ TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
   Process& plain = join("a", {"--insecure"});
   EXPECT_EQ(plain.wait(), 1);
   EXPECT_THAT(plain.text(),
-              AllOf(HasSubstr("warning: --insecure: beyond loopback the token alone protects"),
-                    HasSubstr("head (weft, pid "), HasSubstr("takes only TLS beyond loopback"),
-                    HasSubstr("leave --insecure out")));
+              AllOf(HasSubstr("warning: --insecure: connections between machines are encrypted "
+                              "with keys of the token"),
+                    HasSubstr("head (weft, pid "), HasSubstr("requires TLS beyond loopback"),
+                    HasSubstr("start it without --insecure")));
   EXPECT_TRUE(eventually([&] {
     return command("status").text().find("refused a connection from " + outer_) !=
            std::string::npos;
@@ -130,17 +131,17 @@ TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
 
 TEST_F(TlsCluster, AnInsecureOneSaysSoAtEveryStartAndRefusesTls) {
   Process& head = start_head({"--insecure"});
-  EXPECT_THAT(head.text(),
-              AllOf(HasSubstr("warning: --insecure: beyond loopback the token alone protects"),
-                    Not(HasSubstr("--cert"))));
+  EXPECT_THAT(head.text(), AllOf(HasSubstr("warning: --insecure: connections between machines are "
+                                           "encrypted with keys of the token"),
+                                 Not(HasSubstr("--cert"))));
   EXPECT_FALSE(std::filesystem::exists(state("key.pem")));
   Process& agent = join("a", {"--insecure"});
   agent.word_after("has joined cluster");
   EXPECT_THAT(agent.text(), HasSubstr("warning: --insecure"));
   Process& secure = command("status");
   EXPECT_EQ(secure.wait(), 1);
-  EXPECT_THAT(secure.text(),
-              AllOf(HasSubstr("it does not take TLS"), HasSubstr("say --insecure here too")));
+  EXPECT_THAT(secure.text(), AllOf(HasSubstr("the peer does not accept TLS"),
+                                   HasSubstr("use --insecure here, too")));
   EXPECT_EQ(command("status", {"--insecure"}).wait(), 0);
   processes_.write("run.yaml",
                    "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}]}\n"
@@ -169,7 +170,7 @@ TEST_F(TlsCluster, ANewTokenLetsARunGoOnAndShutsStrangersOut) {
   EXPECT_EQ(rights_of(state("token")), 0600u);
   Process& stranger = command("status", {"--token-file", "old"});
   EXPECT_EQ(stranger.wait(), 1);
-  EXPECT_THAT(stranger.text(), HasSubstr("has the cluster's former token"));
+  EXPECT_THAT(stranger.text(), HasSubstr("uses a token that was replaced"));
   EXPECT_EQ(command("status").wait(), 0);
   // The head dies, its token is replaced while it is down, and it starts again.
   ::kill(head.pid, SIGKILL);

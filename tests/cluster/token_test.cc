@@ -150,7 +150,7 @@ TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
       << "nobody could remove it";
   auto& nobody = processes.run("weft", {"status", "--head", address});
   EXPECT_EQ(nobody.wait(), 1);
-  EXPECT_THAT(nobody.text(), HasSubstr("no head answers at " + address));
+  EXPECT_THAT(nobody.text(), HasSubstr("no token found for the head at " + address));
 
   auto& head = processes.start("weft", {"head", "--listen", address, "--state", "state"});
   EXPECT_EQ(head.word_after("Weft's head listens on "), address);

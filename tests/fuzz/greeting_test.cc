@@ -30,7 +30,7 @@ class Stranger {
 };
 
 /// Stream to a Stranger in this process. Loop's thread only.
-class StrangerStream final : public Stream {
+class StrangerStream final : public ByteStream {
  public:
   StrangerStream(EventLoop& loop, Stranger& stranger, Bytes first)
       : loop_(loop), stranger_(stranger), says_(std::move(first)) {}
@@ -152,11 +152,11 @@ class TlsStranger final : public Stranger {
   void hear(std::span<const std::byte> bytes, Bytes& says) override {
     if (broken_) return;
     for (std::size_t done = 0; done < bytes.size();) {
-      const auto room = session_->room();
+      const auto room = session_->receive_buffer();
       const std::size_t part = std::min(room.size(), bytes.size() - done);
       if (part == 0) return;
       std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(done), part, room.begin());
-      session_->arrived(part);
+      session_->commit_received(part);
       done += part;
     }
     try {
@@ -179,7 +179,7 @@ class TlsStranger final : public Stranger {
   /// Appends the session's next flight to `says`; damages the chosen one.
   void say(Bytes& says) {
     Bytes flight;
-    session_->take(flight);
+    session_->take_output(flight);
     if (flight.empty()) return;
     if (flight_++ == damages_) flight = mutator_.damage(flight);
     says.insert(says.end(), flight.begin(), flight.end());
@@ -196,13 +196,13 @@ class TlsStranger final : public Stranger {
 /// Runs a process's handshake with a Stranger until it ends. Expects that it never succeeds.
 class Greeter final {
  public:
-  void greet(Handshake::Side side, Tls* tls, Stranger& stranger, const Bytes& first) {
+  void greet(Handshake::Side side, TlsPolicy* tls, Stranger& stranger, const Bytes& first) {
     bool over = false;
     loop_.run_and_wait([&] {
-      std::unique_ptr<Stream> stream = std::make_unique<StrangerStream>(loop_, stranger, first);
+      std::unique_ptr<ByteStream> stream = std::make_unique<StrangerStream>(loop_, stranger, first);
       if (tls != nullptr)
-        stream = side == Handshake::Side::kAcceptor ? tls->accepted(std::move(stream))
-                                                    : tls->dialled(std::move(stream), "");
+        stream = side == Handshake::Side::kAcceptor ? tls->wrap_accepted(std::move(stream))
+                                                    : tls->wrap_dialled(std::move(stream), "");
       handshake_ = std::make_unique<Handshake>(
           loop_, std::make_shared<Connection>(loop_, std::move(stream)), side,
           std::vector<Secret>{test::cluster_token(), Secret::random()},
@@ -232,7 +232,7 @@ TEST(GreetingFuzz, NoStrangerWhoDialsIsBelieved) {
   test::FuzzTime time(600);
   test::Mutator mutator(11 + time.seed());
   Greeter greeter;
-  Tls tls(Tls::Use::kBeyondLoopback);
+  TlsPolicy tls(TlsMode::kBeyondLoopback);
   const auto other = tls_library().make_context(tls_library().make_identity());
   while (time.more()) {
     SCOPED_TRACE(time.round());
@@ -253,7 +253,7 @@ TEST(GreetingFuzz, NoStrangerWhoListensIsBelieved) {
   test::FuzzTime time(600);
   test::Mutator mutator(13 + time.seed());
   Greeter greeter;
-  Tls tls(Tls::Use::kBeyondLoopback);
+  TlsPolicy tls(TlsMode::kBeyondLoopback);
   const auto other = tls_library().make_context(tls_library().make_identity());
   while (time.more()) {
     SCOPED_TRACE(time.round());

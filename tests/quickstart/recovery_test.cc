@@ -194,8 +194,8 @@ TEST_F(Recovery, WhatIsEditedDuringARunIsForTheNextRun) {
   for (const std::string part : {"--label front", "--label back", "--weft-role=driver"})
     for (const pid_t victim : processes_with(part)) ::kill(victim, SIGKILL);
   expect_undisturbed(run, "out");
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("cluster.yaml was edited; this run goes on with what it "
-                                          "has read, in "),
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("cluster.yaml was edited; this run continues with the "
+                                          "version it read, saved in "),
                                 HasSubstr("mine.csv was edited; ")));
   EXPECT_THAT(events("out", "input edited"), ::testing::SizeIs(2)) << "each is told once";
   EXPECT_TRUE(processes_.none_left());

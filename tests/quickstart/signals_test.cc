@@ -164,7 +164,7 @@ TEST_F(ByHandSignalled, AHostThatLeavesKeepsItsDevicesUntilTheRunHasSaved) {
   ASSERT_TRUE(has_steps(3)) << run.text();
   ::kill(hosts_[0]->pid, SIGTERM);
   EXPECT_EQ(hosts_[0]->wait(), 0) << hosts_[0]->text();
-  EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves: stopped by SIGTERM"));
+  EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves the cluster: stopped by SIGTERM"));
   // The run has saved its state and waits for its host.
   run.word_after("waits for devices");
   ::kill(run.pid, SIGINT);
@@ -178,8 +178,8 @@ TEST_F(ByHandSignalled, AHeadThatIsStoppedIsReplacedUnderARunningTraining) {
   ASSERT_TRUE(has_steps(3)) << run.text();
   ::kill(head_->pid, SIGTERM);
   EXPECT_EQ(head_->wait(), 0) << head_->text();
-  EXPECT_THAT(head_->text(), HasSubstr("host worker0, host worker1, run quickstart wait 60 s for "
-                                       "the next head"));
+  EXPECT_THAT(head_->text(), HasSubstr("host worker0, host worker1, run quickstart wait up to 60 s "
+                                       "for a new head"));
   EXPECT_THAT(head_->text(), HasSubstr("weft stop --head " + address_));
   auto& next = start_head(address_);
   next.word_after("host worker0 is back");

@@ -14,8 +14,8 @@
 namespace weft::simulation {
 
 using actors::Address;
+using actors::ByteStream;
 using actors::ExitReport;
-using actors::Stream;
 
 namespace {
 
@@ -41,12 +41,12 @@ class SimulatedAlarm final : public actors::IoLoop::Alarm {
 
 class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
  public:
-  using Then = std::function<void(Outcome<std::unique_ptr<Stream>>)>;
+  using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   SimulatedAcceptor(ClusterWorld& world, std::shared_ptr<TaskQueue> queue, const Address& address)
       : world_(world), queue_(std::move(queue)), waiting_(std::make_shared<Waiting>()) {
     const auto opened = world_.open_port(
         address, {queue_->process(), queue_,
-                  [waiting = waiting_, loop = queue_](std::unique_ptr<Stream> stream) {
+                  [waiting = waiting_, loop = queue_](std::unique_ptr<ByteStream> stream) {
                     waiting->streams.push_back(std::move(stream));
                     serve(waiting, loop);
                   }});
@@ -68,7 +68,7 @@ class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
 
  private:
   struct Waiting {
-    std::deque<std::unique_ptr<Stream>> streams;
+    std::deque<std::unique_ptr<ByteStream>> streams;
     Then then;
   };
   static void serve(const std::shared_ptr<Waiting>& waiting,
@@ -91,7 +91,7 @@ class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
 
 class SimulatedConnector final : public actors::IoLoop::Connector {
  public:
-  using Then = std::function<void(Outcome<std::unique_ptr<Stream>>)>;
+  using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   SimulatedConnector(ClusterWorld& world, std::shared_ptr<TaskQueue> queue)
       : world_(world), queue_(std::move(queue)) {}
   ~SimulatedConnector() override { cancel(); }
@@ -142,7 +142,7 @@ class SimulatedConnector final : public actors::IoLoop::Connector {
       port->connected(std::make_unique<WireStream>(wire, 1));
       world.after(world.latency(there, here), [queue, attempt, wire] {
         auto stream =
-            std::make_shared<std::unique_ptr<Stream>>(std::make_unique<WireStream>(wire, 0));
+            std::make_shared<std::unique_ptr<ByteStream>>(std::make_unique<WireStream>(wire, 0));
         queue->add([attempt, stream] {
           if (attempt->then) std::exchange(attempt->then, nullptr)(std::move(*stream));
         });

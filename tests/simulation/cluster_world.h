@@ -62,7 +62,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   struct Port {
     ProcessNumber process = 0;
     std::shared_ptr<TaskQueue> queue;
-    std::function<void(std::unique_ptr<actors::Stream>)> connected;
+    std::function<void(std::unique_ptr<actors::ByteStream>)> connected;
   };
   /// Opens a port and returns its address, or nullopt if the address is in use. Port 0 means the
   /// next free port.

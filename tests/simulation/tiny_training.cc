@@ -210,7 +210,7 @@ class TinyDriver final : private actors::RunMeshes {
       bool whole = true;
       for (const Wanted& mesh : wanted()) {
         actors::MeshKey key;
-        auto taken = cluster_.take_over<TinyTrainer>(key, mesh.name, mesh.shape);
+        auto taken = cluster_.adopt_mesh<TinyTrainer>(key, mesh.name, mesh.shape);
         whole = whole && taken;
         if (!whole) continue;  // meshes start in order; a mesh after a missing one is ended
         trainers_.push_back(std::move(*taken));

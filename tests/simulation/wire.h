@@ -65,7 +65,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
 };
 
 /// Stream at one side of a wire.
-class WireStream final : public actors::Stream {
+class WireStream final : public actors::ByteStream {
  public:
   WireStream(std::shared_ptr<Wire> wire, int side) : wire_(std::move(wire)), side_(side) {}
   ~WireStream() override { wire_->shut_down(side_); }

@@ -50,13 +50,13 @@ class Between final {
   }
 
  private:
-  using Stream = actors::Stream;
+  using ByteStream = actors::ByteStream;
   static std::size_t index(From from) { return from == From::kDialler ? 0 : 1; }
 
   /// Relay of one direction.
   class Pipe final {
    public:
-    Pipe(Between& between, From from, Stream& source, Stream& target)
+    Pipe(Between& between, From from, ByteStream& source, ByteStream& target)
         : between_(between), from_(from), source_(source), target_(target) {}
     void go() {
       source_.read_some(buffer_, [this](std::size_t count, const std::optional<Error>& error) {
@@ -83,24 +83,24 @@ class Between final {
 
     Between& between_;
     const From from_;
-    Stream& source_;
-    Stream& target_;
+    ByteStream& source_;
+    ByteStream& target_;
     std::string bytes_;
     std::vector<std::byte> buffer_ = std::vector<std::byte>(1 << 16);
   };
 
   void accept() {
-    acceptor_->accept([this](Outcome<std::unique_ptr<Stream>> stream) {
+    acceptor_->accept([this](Outcome<std::unique_ptr<ByteStream>> stream) {
       if (!stream.ok()) return;
-      std::unique_ptr<Stream> accepted = std::move(stream).value();
-      if (kind_ == Kind::kHasTls) accepted = tls_.accepted(std::move(accepted));
+      std::unique_ptr<ByteStream> accepted = std::move(stream).value();
+      if (kind_ == Kind::kHasTls) accepted = tls_.wrap_accepted(std::move(accepted));
       waiting_ = std::move(accepted);
-      connector_->connect(target_, [this](Outcome<std::unique_ptr<Stream>> other) {
+      connector_->connect(target_, [this](Outcome<std::unique_ptr<ByteStream>> other) {
         if (other.ok()) {
-          std::unique_ptr<Stream> dialled = std::move(other).value();
-          if (kind_ == Kind::kHasTls) dialled = tls_.dialled(std::move(dialled), "");
-          Stream& near = *streams_.emplace_back(std::move(waiting_));
-          Stream& far = *streams_.emplace_back(std::move(dialled));
+          std::unique_ptr<ByteStream> dialled = std::move(other).value();
+          if (kind_ == Kind::kHasTls) dialled = tls_.wrap_dialled(std::move(dialled), "");
+          ByteStream& near = *streams_.emplace_back(std::move(waiting_));
+          ByteStream& far = *streams_.emplace_back(std::move(dialled));
           pipes_.emplace_back(*this, From::kDialler, near, far).go();
           pipes_.emplace_back(*this, From::kAcceptor, far, near).go();
         }
@@ -117,12 +117,12 @@ class Between final {
 
   actors::EventLoop loop_{"between"};
   const Kind kind_;
-  actors::Tls tls_{actors::Tls::Use::kAlways};
+  actors::TlsPolicy tls_{actors::TlsMode::kAlways};
   const actors::Address target_;
   std::array<std::string, 2> said_;
   std::array<Change, 2> changes_;
-  std::unique_ptr<Stream> waiting_;
-  std::deque<std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<ByteStream> waiting_;
+  std::deque<std::unique_ptr<ByteStream>> streams_;
   std::deque<Pipe> pipes_;
   std::unique_ptr<actors::IoLoop::Acceptor> acceptor_;
   std::unique_ptr<actors::IoLoop::Connector> connector_;

@@ -16,7 +16,7 @@ namespace weft::test {
 using Bytes = std::vector<std::byte>;
 
 /// Stream whose other side is a test. Single-threaded.
-class ScriptedStream final : public actors::Stream {
+class ScriptedStream final : public actors::ByteStream {
  public:
   actors::Address peer_address() const override { return {"127.0.0.1", 1}; }
   void read_some(std::span<std::byte> into,

@@ -27,7 +27,7 @@ struct SpawnRequest {
   std::uint32_t version = 0;
   std::uint64_t fingerprint = 0;
   std::string label;
-  Place place;
+  MeshPosition place;
   std::vector<std::byte> arguments;
   bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
   static constexpr auto fields =
@@ -66,7 +66,7 @@ class LocalRoute final : public Route, public std::enable_shared_from_this<Local
 
  protected:
   std::optional<Error> transmit(OutgoingCall& outgoing) override;
-  void ask(ActorId actor) override;
+  void request_credit(ActorId actor) override;
   void flush(bool) override {}
 
  private:
@@ -102,13 +102,13 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   /// Delivers a call to its actor. Returns the reason of a refusal.
   std::optional<Error> deliver(Envelope envelope);
   std::optional<Error> answer_system_call(Envelope envelope);
-  ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner,
-                     std::vector<std::byte> arguments,
+  ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
+                     ProcessId owner, std::vector<std::byte> arguments,
                      std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
   bool is_closing();
   /// Makes `to` the owner of an actor and closes the link to the previous owner.
-  ActorAddress hand_over(const SpawnRequest& request, ProcessId to);
+  ActorAddress transfer_actor(const SpawnRequest& request, ProcessId to);
   void remove_actor(ActorId id);
 
   // links
@@ -119,7 +119,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void dial_peer(const std::shared_ptr<Link>& link, Attempt attempt = Attempt::kFirst);
   /// Starts a handshake. Processes other than `wanted` refuse it.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
-                       std::function<void(Handshake&, Handshake::Answer)> done, Wanted wanted = {});
+                       std::function<void(Handshake&, Handshake::Answer)> done,
+                       ExpectedPeer wanted = {});
   void on_handshake(Handshake& handshake, PeerDescription other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
@@ -132,25 +133,25 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
                    std::optional<std::set<ProcessId>> members);
   /// Sends the token to peers over private links. Adds the names of all peers to `report`, if any.
-  void broadcast_token(System::Replaced* report);
+  void broadcast_token(System::TokenReplacement* report);
   void send_token(const Link& link);
   void on_token(const TokenMessage& message, ProcessId from);
   void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, PeerDescription other,
              bool dialled_here);
-  void lose(const std::shared_ptr<Link>& link, const Error& reason,
-            DisconnectCause how = DisconnectCause::kEnded);
-  void forget(ProcessId process, const Error& reason);
+  void drop_link(const std::shared_ptr<Link>& link, const Error& reason,
+                 DisconnectCause how = DisconnectCause::kEnded);
+  void fail_pending_calls(ProcessId process, const Error& reason);
   /// Marks the process as dead for good. The first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.
   void mark_dead(ProcessId process, const Error& reason, bool better);
-  void beat();
+  void send_heartbeats();
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
   PeerDescription introduce() const;
   void on_call(Link& link, Call call) override;
   void on_reply(Link& link, Reply reply) override;
   void on_cancel(Link& link, std::uint64_t call_id) override;
   void on_credit_request(Link& link, ActorId actor) override;
-  void on_ended(Link& link, End how, const Error& reason) override;
+  void on_ended(Link& link, EndCause how, const Error& reason) override;
 
   void require_token() const;
   void schedule(Nanoseconds delay, std::function<void()> callback);
@@ -192,14 +193,14 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   // Used by the loop's thread.
   // Handshakes in the order in which they began. Shared with the loop, which drops one after its
   // last callback.
-  std::map<std::uint64_t, std::shared_ptr<Handshake>> unproven;  // incoming
+  std::map<std::uint64_t, std::shared_ptr<Handshake>> incoming_handshakes;
   std::map<std::uint64_t, std::shared_ptr<Handshake>> outgoing_handshakes;
   std::uint64_t next_handshake = 0;
   const SteadyClock clock;
   LogLimit refusals{clock, std::chrono::seconds(10)};
   std::function<void(const std::string&)> refused;
   TokenKeyring tokens;
-  Tls tls;
+  TlsPolicy tls;
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel a dial
   std::set<std::shared_ptr<Timer>> timers;
   std::unique_ptr<Timer> deadline_timer;

@@ -35,39 +35,39 @@ class EditWatchTest : public ::testing::Test {
 TEST_F(EditWatchTest, TellsAnEditOnce) {
   const fs::path file = write("a.yaml", "steps: 10\n");
   EditWatch watch({{"a.yaml", file, sha256_file(file)}});
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
   write("a.yaml", "steps: 200\n");
-  EXPECT_THAT(watch.look(), ElementsAre("a.yaml was edited"));
+  EXPECT_THAT(watch.poll_edits(), ElementsAre("a.yaml was edited"));
   write("a.yaml", "steps: 3000\n");
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
 }
 
 TEST_F(EditWatchTest, TellsAnEditBeforeTheFirstLook) {
   const fs::path file = write("a.yaml", "steps: 10\n");
   const std::string sha256 = sha256_file(file);
   write("a.yaml", "steps: 20\n");
-  EXPECT_THAT(EditWatch({{"a.yaml", file, sha256}}).look(), ElementsAre("a.yaml was edited"));
+  EXPECT_THAT(EditWatch({{"a.yaml", file, sha256}}).poll_edits(), ElementsAre("a.yaml was edited"));
 }
 
 TEST_F(EditWatchTest, TheSameContentAgainIsNoEdit) {
   const fs::path file = write("a.yaml", "steps: 10\n");
   EditWatch watch({{"a.yaml", file, sha256_file(file)}});
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
   fs::remove(file);
-  EXPECT_THAT(watch.look(), IsEmpty());  // an editor may be replacing the file
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());  // an editor may be replacing the file
   write("a.yaml", "steps: 10\n");
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
 }
 
 TEST_F(EditWatchTest, AFileThatStaysAwayWasRemoved) {
   const fs::path kept = write("a.yaml", "steps: 10\n");
   const fs::path file = write("b.csv", "F0\n");
   EditWatch watch({{"a.yaml", kept, sha256_file(kept)}, {"b.csv", file, sha256_file(file)}});
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
   fs::remove(file);
-  EXPECT_THAT(watch.look(), IsEmpty());
-  EXPECT_THAT(watch.look(), ElementsAre("b.csv was removed"));
-  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
+  EXPECT_THAT(watch.poll_edits(), ElementsAre("b.csv was removed"));
+  EXPECT_THAT(watch.poll_edits(), IsEmpty());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 class NotedRoute final : public Route {
  public:
   std::vector<std::uint64_t> sent;
-  std::atomic<int> asked{0};
+  std::atomic<int> credit_requests{0};
   std::size_t count() const {
     const std::lock_guard lock(mutex_);
     return sent.size();
@@ -25,7 +25,7 @@ class NotedRoute final : public Route {
     sent.push_back(outgoing.call.id);
     return std::nullopt;
   }
-  void ask(ActorId) override { ++asked; }
+  void request_credit(ActorId) override { ++credit_requests; }
   void flush(bool) override {}
 
  private:
@@ -73,7 +73,7 @@ TEST_F(RouteTest, WithoutCreditCallsAreHeldAndThenTheCallerWaits) {
   for (std::uint64_t id = 1; id <= kInitialMessages + kMaxHeldCalls; ++id) send(id);
   EXPECT_EQ(route.count(), kInitialMessages);
   EXPECT_EQ(route.held(), kMaxHeldCalls);
-  EXPECT_EQ(route.asked, 1);
+  EXPECT_EQ(route.credit_requests, 1);
   std::jthread blocked([&] { send(1000); });
   send(2000, true);  // urgent calls need no credit
   EXPECT_EQ(route.sent.back(), 2000u);

@@ -23,7 +23,7 @@ TEST(ConnectionProbes, SucceedWhereSomebodyListens) {
                            {"127.0.0.1", {"127.0.0.1", closed_port}},
                            {"192.0.2.7", {"127.0.0.1", open->port()}},
                            {"127.0.0.1", {"a host name", open->port()}}});
-  EXPECT_TRUE(test::eventually([&] { return trials.look(); }));
+  EXPECT_TRUE(test::eventually([&] { return trials.poll_once(); }));
   EXPECT_THAT(trials.reached(), ElementsAre(1, 0, 0, 0));
 }
 

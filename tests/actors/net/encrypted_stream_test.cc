@@ -69,7 +69,7 @@ class End final {
 
   Bytes buffer_;
   ScriptedStream* socket_ = nullptr;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<ByteStream> stream_;
 };
 
 /// Expects that a stream that receives `records` delivers `before` and then fails with kDataLoss.
@@ -81,7 +81,7 @@ void expect_damage(const StreamKeys& keys, const std::vector<Bytes>& records, co
   EXPECT_EQ(end.heard, before);
   ASSERT_TRUE(end.error);
   EXPECT_EQ(end.error->code(), ErrorCode::kDataLoss);
-  EXPECT_NE(end.error->message().find("somebody on the way"), std::string::npos);
+  EXPECT_NE(end.error->message().find("received data failed authentication"), std::string::npos);
 }
 
 TEST(EncryptedStream, BytesOfAllSizesArriveWhole) {

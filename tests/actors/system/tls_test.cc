@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-SystemOptions over(Tls::Use tls, const std::string& name, LogLines* lines = nullptr) {
+SystemOptions over(TlsMode tls, const std::string& name, LogLines* lines = nullptr) {
   SystemOptions options;
   options.name = name;
   options.token = test::cluster_token();
@@ -43,10 +43,10 @@ class Parrot final {
 };
 
 TEST(TlsLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
-  System one(over(Tls::Use::kAlways, "one"));
+  System one(over(TlsMode::kAlways, "one"));
   (void)one.host<Parrot>("parrot");
   Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
-  System other(over(Tls::Use::kAlways, "other"));
+  System other(over(TlsMode::kAlways, "other"));
   const auto parrot = other.named<Parrot>(other.connect(observer.address()), "parrot");
   for (const std::size_t size : {0u, 1u, 1000u, 20'000u, 300'000u, 5'000'000u}) {
     const std::string text(size, 'p');
@@ -62,19 +62,19 @@ TEST(TlsLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
 }
 
 TEST(TlsLinks, OnLoopbackThereIsNoTlsUnlessACertificateIsNamed) {
-  auto options = over(Tls::Use::kBeyondLoopback, "one");
+  auto options = over(TlsMode::kBeyondLoopback, "one");
   options.identity = tls_library().make_identity();
   System one(options);
   (void)one.host<Parrot>("parrot");
   const Address at = one.listen({"127.0.0.1", 0});
   {
     Between observer(Between::Kind::kListens, at);
-    System other(over(Tls::Use::kBeyondLoopback, "other"));
+    System other(over(TlsMode::kBeyondLoopback, "other"));
     (void)other.connect(observer.address());
     EXPECT_THAT(observer.dialler_said(), HasSubstr("WEFT"));
   }
   Between observer(Between::Kind::kListens, at);
-  auto asks = over(Tls::Use::kBeyondLoopback, "asks");
+  auto asks = over(TlsMode::kBeyondLoopback, "asks");
   asks.pinned = SystemOptions::Pinned{
       observer.address(), tls_library().certificate_sha256(options.identity.certificate), true};
   System other(asks);
@@ -85,14 +85,14 @@ TEST(TlsLinks, OnLoopbackThereIsNoTlsUnlessACertificateIsNamed) {
 
 TEST(TlsLinks, AnotherCertificateThanTheExpectedOneIsRefusedWithBoth) {
   LogLines lines;
-  auto options = over(Tls::Use::kAlways, "head", &lines);
+  auto options = over(TlsMode::kAlways, "head", &lines);
   options.identity = tls_library().make_identity();
   System head(options);
   const Address at = head.listen({"127.0.0.1", 0});
-  auto asks = over(Tls::Use::kAlways, "worker");
+  auto asks = over(TlsMode::kAlways, "worker");
   const std::string expected(64, '0');
   asks.pinned = SystemOptions::Pinned{at, expected, false};
-  asks.tls = Tls::Use::kBeyondLoopback;
+  asks.tls = TlsMode::kBeyondLoopback;
   asks.pinned->also_on_loopback = true;
   System worker(asks);
   const Error error = error_of([&] { (void)worker.connect(at); });
@@ -100,18 +100,18 @@ TEST(TlsLinks, AnotherCertificateThanTheExpectedOneIsRefusedWithBoth) {
   EXPECT_THAT(error.message(),
               AllOf(HasSubstr(to_string(at)), HasSubstr(expected),
                     HasSubstr(tls_library().certificate_sha256(options.identity.certificate))));
-  EXPECT_TRUE(lines.has("it expects another certificate than this process has"));
+  EXPECT_TRUE(lines.has("the peer expects another certificate than this process presents"));
   EXPECT_TRUE(head.peers().empty());
 }
 
 TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
   LogLines lines;
-  System head(over(Tls::Use::kAlways, "head", &lines));
+  System head(over(TlsMode::kAlways, "head", &lines));
   Between attacker(Between::Kind::kHasTls, head.listen({"127.0.0.1", 0}));
-  System worker(over(Tls::Use::kAlways, "worker"));
+  System worker(over(TlsMode::kAlways, "worker"));
   const Error error = error_of([&] { (void)worker.connect(attacker.address()); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.message(), HasSubstr("or another machine stands between the two"));
+  EXPECT_THAT(error.message(), HasSubstr("or a machine in between terminates the TLS connection"));
   // The attacker read the greeting but did not complete the handshake.
   EXPECT_THAT(attacker.dialler_said(), HasSubstr("WEFT"));
   EXPECT_TRUE(lines.has("refused a connection from "));
@@ -122,24 +122,25 @@ TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
 TEST(TlsLinks, PlainTextWhereTlsIsDueIsRefusedAndBothSidesSayWhy) {
   LogLines lines;
   std::string told;
-  System head(over(Tls::Use::kAlways, "head", &lines));
+  System head(over(TlsMode::kAlways, "head", &lines));
   std::atomic<int> refused = 0;
   head.on_refused([&](const std::string& text) {
     told = text;
     ++refused;
   });
   const Address at = head.listen({"127.0.0.1", 0});
-  System worker(over(Tls::Use::kNever, "worker"));
+  System worker(over(TlsMode::kNever, "worker"));
   for (int i = 0; i < 3; ++i) {
     const Error error = error_of([&] { (void)worker.connect(at); });
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << "the refusal of somebody unproven";
     EXPECT_THAT(error.message(),
-                AllOf(HasSubstr("head (weft, pid "), HasSubstr("takes only TLS beyond loopback"),
-                      HasSubstr("worker (weft, pid "), HasSubstr("speaks plain text"),
-                      HasSubstr("leave --insecure out")));
+                AllOf(HasSubstr("head (weft, pid "), HasSubstr("requires TLS beyond loopback"),
+                      HasSubstr("worker (weft, pid "), HasSubstr("connected without TLS"),
+                      HasSubstr("start it without --insecure")));
   }
   EXPECT_TRUE(eventually([&] { return refused == 1; }));
-  EXPECT_THAT(lines.text(), AllOf(HasSubstr("worker (weft, pid "), HasSubstr("speaks plain text")));
+  EXPECT_THAT(lines.text(),
+              AllOf(HasSubstr("worker (weft, pid "), HasSubstr("connected without TLS")));
   EXPECT_EQ(refused, 1) << "one in ten seconds";
   head.on_refused(nullptr);
   EXPECT_THAT(told, HasSubstr("refused a connection from 127.0.0.1:"));
@@ -147,44 +148,44 @@ TEST(TlsLinks, PlainTextWhereTlsIsDueIsRefusedAndBothSidesSayWhy) {
 
 TEST(TlsLinks, TlsWhereNobodySpeaksItIsRefusedAndBothSidesSayWhy) {
   LogLines lines;
-  System head(over(Tls::Use::kNever, "head", &lines));
+  System head(over(TlsMode::kNever, "head", &lines));
   const Address at = head.listen({"127.0.0.1", 0});
-  System worker(over(Tls::Use::kAlways, "worker"));
+  System worker(over(TlsMode::kAlways, "worker"));
   const Error error = error_of([&] { (void)worker.connect(at); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.message(), AllOf(HasSubstr(to_string(at)), HasSubstr("does not take TLS"),
-                                     HasSubstr("say --insecure here too")));
-  EXPECT_TRUE(lines.has("it speaks TLS, and this process was told not to (--insecure)"));
+  EXPECT_THAT(error.message(), AllOf(HasSubstr(to_string(at)), HasSubstr("does not accept TLS"),
+                                     HasSubstr("use --insecure here, too")));
+  EXPECT_TRUE(lines.has("the peer uses TLS, but this process runs with --insecure"));
 }
 
 TEST(TlsLinks, ACertificateAndNoTlsContradictEachOther) {
-  System head(over(Tls::Use::kNever, "head"));
+  System head(over(TlsMode::kNever, "head"));
   const Address at = head.listen({"127.0.0.1", 0});
-  auto asks = over(Tls::Use::kNever, "worker");
+  auto asks = over(TlsMode::kNever, "worker");
   asks.pinned = SystemOptions::Pinned{at, std::string(64, '0'), true};
   System worker(asks);
   EXPECT_THAT(error_of([&] { (void)worker.connect(at); }).message(),
-              HasSubstr("--insecure asks for no TLS"));
+              HasSubstr("--insecure disables TLS"));
 }
 
 TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
   LogLines lines;
-  System head(over(Tls::Use::kNever, "head", &lines));
+  System head(over(TlsMode::kNever, "head", &lines));
   const Address at = head.listen({"127.0.0.1", 0});
   std::string greeting;
   {
     Between observer(Between::Kind::kListens, at);
-    System worker(over(Tls::Use::kNever, "worker"));
+    System worker(over(TlsMode::kNever, "worker"));
     (void)worker.connect(observer.address());
     greeting = observer.dialler_said();
   }
   EXPECT_TRUE(eventually([&] { return head.peers().empty(); }));
   EventLoop loop("replay");
   std::unique_ptr<IoLoop::Connector> connector;
-  std::unique_ptr<Stream> stream;
+  std::unique_ptr<ByteStream> stream;
   loop.run_and_wait([&] {
     connector = loop.io().make_connector();
-    connector->connect(at, [&](Outcome<std::unique_ptr<Stream>> connected) {
+    connector->connect(at, [&](Outcome<std::unique_ptr<ByteStream>> connected) {
       stream = std::move(connected).value();
       (void)stream->write_some(std::as_bytes(std::span(greeting)));
     });
@@ -197,7 +198,7 @@ TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
 // --- replacing the token
 
 TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
-  const auto plain = Tls::Use::kBeyondLoopback;
+  const auto plain = TlsMode::kBeyondLoopback;
   LogLines lines;
   System head(over(plain, "head", &lines));
   (void)head.host<Parrot>("parrot");
@@ -231,7 +232,7 @@ TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
 }
 
 TEST(NewToken, AMemberThatWasAwayComesBackWithTheFormerOneAndIsGivenTheNewOne) {
-  const auto plain = Tls::Use::kBeyondLoopback;
+  const auto plain = TlsMode::kBeyondLoopback;
   const Secret next = Secret::random();
   System agent(over(plain, "agent"));
   System stranger(over(plain, "stranger"));

@@ -22,12 +22,12 @@ struct TwoEnds {
 
   static std::vector<std::byte> carry(TlsSession& from, TlsSession& to) {
     std::vector<std::byte> bytes;
-    from.take(bytes);
+    from.take_output(bytes);
     for (std::span<const std::byte> rest = bytes; !rest.empty();) {
-      const auto room = to.room();
+      const auto room = to.receive_buffer();
       const std::size_t part = std::min(room.size(), rest.size());
       std::copy_n(rest.begin(), part, room.begin());
-      to.arrived(part);
+      to.commit_received(part);
       rest = rest.subspan(part);
     }
     return bytes;
@@ -61,7 +61,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 TEST(Tls, WhatOneEndSealsTheOtherOpensAndBothHaveOneBinding) {
   TwoEnds ends;
   ends.greet();
-  EXPECT_EQ(ends.dialler->binding(), ends.acceptor->binding());
+  EXPECT_EQ(ends.dialler->channel_binding(), ends.acceptor->channel_binding());
   ends.dialler->write(bytes_of("hello"));
   const auto sealed = TwoEnds::carry(*ends.dialler, *ends.acceptor);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(sealed.data()), sealed.size()).find("hello"),
@@ -69,7 +69,7 @@ TEST(Tls, WhatOneEndSealsTheOtherOpensAndBothHaveOneBinding) {
   EXPECT_EQ(read(*ends.acceptor), "hello");
   TwoEnds others;
   others.greet();
-  EXPECT_NE(ends.dialler->binding(), others.dialler->binding());
+  EXPECT_NE(ends.dialler->channel_binding(), others.dialler->channel_binding());
 }
 
 TEST(Tls, OnlyTheExpectedCertificateIsTaken) {
@@ -105,10 +105,10 @@ TEST(Tls, EveryChangedByteOfASealedRecordIsNoticed) {
     ends.greet();
     ends.dialler->write(bytes_of("0123456789"));
     std::vector<std::byte> sealed;
-    ends.dialler->take(sealed);
+    ends.dialler->take_output(sealed);
     sealed[at % sealed.size()] ^= std::byte{1};
-    std::copy(sealed.begin(), sealed.end(), ends.acceptor->room().begin());
-    ends.acceptor->arrived(sealed.size());
+    std::copy(sealed.begin(), sealed.end(), ends.acceptor->receive_buffer().begin());
+    ends.acceptor->commit_received(sealed.size());
     std::string got;
     EXPECT_TRUE(([&] {
       try {

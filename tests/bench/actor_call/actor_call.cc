@@ -124,7 +124,7 @@ double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int w
   return calls / std::chrono::duration<double>(clock.now() - begin).count();
 }
 
-actors::SystemOptions system_options(const std::string& name, actors::Tls::Use tls) {
+actors::SystemOptions system_options(const std::string& name, actors::TlsMode tls) {
   actors::SystemOptions options;
   options.name = name;
   options.token = test::cluster_token();
@@ -161,7 +161,7 @@ int run(const Options& options) {
   // Fork all processes before this one has threads.
   const Server raw_server(raw(HandOver::kNone));
   const Server hand_over_server(raw(HandOver::kThreads));
-  const auto actors_with = [&options](actors::Tls::Use tls) {
+  const auto actors_with = [&options](actors::TlsMode tls) {
     return [&options, tls](const auto& tell_port) {
       if (options.pin) pin_to(1);
       actors::System system(system_options("server", tls));
@@ -170,15 +170,15 @@ int run(const Options& options) {
       while (true) ::pause();
     };
   };
-  const Server actor_server(actors_with(actors::Tls::Use::kBeyondLoopback));
-  const Server tls_server(actors_with(actors::Tls::Use::kAlways));
+  const Server actor_server(actors_with(actors::TlsMode::kBeyondLoopback));
+  const Server tls_server(actors_with(actors::TlsMode::kAlways));
 
   if (options.pin) pin_to(0);
   RawClient raw_client(raw_server.port(), HandOver::kNone);
   RawClient hand_over_client(hand_over_server.port(), HandOver::kThreads);
-  actors::System system(system_options("client", actors::Tls::Use::kBeyondLoopback));
+  actors::System system(system_options("client", actors::TlsMode::kBeyondLoopback));
   const auto echo = system.named<Echo>(system.connect({"127.0.0.1", actor_server.port()}), "echo");
-  actors::System tls_system(system_options("client", actors::Tls::Use::kAlways));
+  actors::System tls_system(system_options("client", actors::TlsMode::kAlways));
   const auto tls_echo =
       tls_system.named<Echo>(tls_system.connect({"127.0.0.1", tls_server.port()}), "echo");
 
