@@ -120,7 +120,7 @@ std::vector<std::string> ConfigDocument::keys_at(const std::string& where) const
 
 ConfigNode ConfigDocument::root() const { return ConfigNode(tree_.get(), tree_->root.get()); }
 
-bool ConfigDocument::attempt(const std::function<void()>& read_section) const {
+bool ConfigDocument::try_section(const std::function<void()>& read_section) const {
   try {
     read_section();
     return true;

@@ -251,7 +251,7 @@ void run_two_processes(const std::string& device) {
 TEST(TwoProcesses, TrainOnTheCpu) { run_two_processes("cpu"); }
 
 TEST(TwoProcesses, TrainOnOneGpuByNcclAndThroughHostMemoryWithTheSameBits) {
-  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+  if (const std::string missing = cuda_support(plugin_search(plugin_places())).unavailable_reason;
       !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
   run_two_processes("gpu");

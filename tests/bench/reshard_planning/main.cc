@@ -113,7 +113,7 @@ nlohmann::json planning_times(bool small) {
 }
 
 /// Compares three simulations of a plan's flows: as fluids in the planner's time steps, as fluids
-/// exactly, and as tasks of play().
+/// exactly, and as tasks of simulate_tasks().
 void beside_player(const std::vector<ReshardCase>& cases) {
   fmt::print("{:<22}{:<14}{:>7}{:>12}{:>12}{:>12}{:>9}{:>9}{:>12}\n", "case", "strategy", "flows",
              "planner", "exact", "player", "tasks", "ratio", "difference");

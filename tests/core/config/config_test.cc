@@ -177,7 +177,7 @@ TEST(Config, FinishOfASectionReportsOnlyThatSection) {
 TEST(Config, AttemptCollectsTheProblemsOfAllSections) {
   const auto document = parse("one: {a: x, zz: 1}\ntwo: {b: y}\n");
   for (const char* section : {"two", "one"}) {
-    EXPECT_FALSE(document.attempt([&] {
+    EXPECT_FALSE(document.try_section([&] {
       const ConfigNode node = document.root().at(section);
       int value = 0;
       node.read(std::string(section) == "one" ? "a" : "b", value);

@@ -146,10 +146,10 @@ void FluidSimulation::set_rate(std::uint32_t id, double rate) {
 
 void FluidSimulation::allocate() {
   const auto set = [this](std::uint32_t edge, double rate) { set_rate(edge, rate); };
-  shares_.begin(capacity_);
+  shares_.start_round(capacity_);
   for (const std::uint32_t id : active_) {
-    shares_.use(id, 2 * edges_[id].from);
-    shares_.use(id, 2 * edges_[id].to + 1);
+    shares_.add_use(id, 2 * edges_[id].from);
+    shares_.add_use(id, 2 * edges_[id].to + 1);
   }
   // An edge that has sent all that arrived, and whose feeder waits for a slot, does not move.
   for (const std::uint32_t id : active_) {
