@@ -140,8 +140,9 @@ class NonBlockingStream::Writer final {
       waiting_.erase(0, taken > 0 ? taken : piece.size());
       written_ += piece.size();
       if (waiting_.empty() && dropped_bytes_ > 0) {
-        waiting_ = fmt::format("\nweft: {} bytes of output are left out here: nothing read them\n",
-                               std::exchange(dropped_bytes_, 0));
+        waiting_ = fmt::format(
+            "\nweft: {} bytes of output were dropped here, because they were not read in time\n",
+            std::exchange(dropped_bytes_, 0));
       }
       changed_.notify_all();
     }

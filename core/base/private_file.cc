@@ -159,8 +159,8 @@ int open_trusted(const fs::path& path, int flags, mode_t mode) {
     if (writes && S_ISREG(about.st_mode) && about.st_nlink > 1 &&
         others_may_write(place->folder.number()))
       throw_error(ErrorCode::kFailedPrecondition,
-                  "{} has a second name, and other users can write to its folder, so another user "
-                  "may have put it there: {}",
+                  "{} has a second hard link, and other users can write to its folder, so another "
+                  "user may have put it there: {}",
                   path.string(), remedy);
   };
   struct stat about {};
@@ -191,7 +191,7 @@ void create_private_folder(const fs::path& folder) {
   if (const fs::path above = folder.parent_path(); ::access(above.c_str(), F_OK) != 0)
     create_private_folder(above);
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(),
+    throw_error(ErrorCode::kFailedPrecondition, "cannot create the folder {}: {}", folder.string(),
                 std::strerror(errno));
   check_trusted_owner(folder, "give another folder");
 }
@@ -200,7 +200,7 @@ fs::path private_temporary_folder(const fs::path& temporary, const std::string& 
   fs::path folder = temporary / fmt::format("weft-{}", ::geteuid());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     throw_error(ErrorCode::kFailedPrecondition,
-                "{}, and the folder {} cannot be made: {}; set HOME", why, folder.string(),
+                "{}, and the folder {} cannot be created: {}; set HOME", why, folder.string(),
                 std::strerror(errno));
   struct stat about {};
   const bool there = ::lstat(folder.c_str(), &about) == 0;
@@ -238,7 +238,8 @@ std::optional<std::string> read_private_file(const fs::path& path, const std::st
   return text;
 }
 
-void write_private_file(const fs::path& path, const std::string& text, const std::string& what) {
+void write_private_file(const fs::path& path, const std::string& text, const std::string& what,
+                        const std::string& hint) {
   const fs::path part = path.string() + ".part";
   ::unlink(part.c_str());
   const OwnedDescriptor file(open_trusted(part, O_WRONLY | O_CREAT | O_EXCL, 0600));
@@ -248,9 +249,8 @@ void write_private_file(const fs::path& path, const std::string& text, const std
     return;
   const int why = errno;
   ::unlink(part.c_str());
-  throw_error(ErrorCode::kFailedPrecondition,
-              "the head cannot write its {} {}: {}; give another folder with --state", what,
-              path.string(), std::strerror(why));
+  throw_error(ErrorCode::kFailedPrecondition, "cannot write the {} {}: {}; {}", what, path.string(),
+              std::strerror(why), hint);
 }
 
 }  // namespace weft

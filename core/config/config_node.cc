@@ -198,7 +198,7 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 ConfigNode ConfigNode::at(std::string_view key) const {
   if (auto node = find(key)) return *node;
   if (const auto* empty = value_->member(key))
-    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value",
+    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value; add one, or remove the key",
                 empty->value->where.starts_with(kCommandLine) ? empty->value->where : empty->where,
                 key);
   std::vector<std::string> present;
@@ -209,7 +209,7 @@ ConfigNode ConfigNode::at(std::string_view key) const {
     throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?",
                 value_->member(*misspelt)->where, *misspelt, path().empty() ? "" : " in " + path(),
                 key);
-  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(),
+  throw_error(ErrorCode::kInvalidConfig, "{}: {} needs the key '{}'", where(),
               path().empty() ? "the document" : path(), key);
 }
 

@@ -31,15 +31,15 @@ class Plugin final : public CudaPlugin {
       support.unavailable_reason = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
     } else if (status == cudaErrorInsufficientDriver) {
       support.unavailable_reason = fmt::format(
-          "the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the "
+          "the driver is too old: it supports CUDA {}, the libraries need CUDA {}; update the "
           "driver",
           support.driver, support.runtime);
     } else if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
       support.unavailable_reason =
-          "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
+          "the driver finds no GPU (GPUs not listed in CUDA_VISIBLE_DEVICES are hidden)";
     } else if (status != cudaSuccess) {
       support.unavailable_reason =
-          fmt::format("the driver does not start: {} ({})", cudaGetErrorString(status),
+          fmt::format("the driver failed to start: {} ({})", cudaGetErrorString(status),
                       cudaGetErrorName(status));
     }
     for (int gpu = 0; gpu < count && support.unavailable_reason.empty(); ++gpu) {
@@ -47,7 +47,7 @@ class Plugin final : public CudaPlugin {
       if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu);
           error != cudaSuccess) {
         support.unavailable_reason =
-            fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
+            fmt::format("GPU {} cannot be queried: {}", gpu, cudaGetErrorString(error));
         break;
       }
       support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major,

@@ -109,7 +109,7 @@ void* open_plugin(std::string_view name, const char* entry, const PluginSearch& 
   void* const address = dlsym(handle, entry);
   if (address == nullptr) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} has no function {}: it is of another version of Weft; build it anew",
+                "{} lacks the function {}: it is from another version of Weft; build it again",
                 plugin.string(), entry);
   }
   return address;

@@ -119,7 +119,8 @@ EmulatedDevice::EmulatedDevice(const EmulatedDeviceOptions& options,
                                std::unique_ptr<WaitableClock> timer)
     : options_(options), timer_(std::move(timer)) {
   if (options.flops_per_second < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "an emulated device cannot do {} operations a second",
+    throw_error(ErrorCode::kInvalidArgument,
+                "an emulated device cannot have {} operations a second; expected at least 0",
                 options.flops_per_second);
   }
 }

@@ -117,10 +117,11 @@ class TaskSimulator {
       if (movement->queue) check(movement->queue->index, links.queues, "queue");
       if (links.sharing == SharedLinks::Sharing::kFifo &&
           (movement->queue || movement->early_chunk > 0)) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "task {}: where links carry one movement at a time, none has a queue or moves "
-                    "early",
-                    TaskId(task));
+        throw_error(
+            ErrorCode::kInvalidArgument,
+            "task {}: links that carry one movement at a time support neither queues nor early "
+            "starts",
+            TaskId(task));
       }
       State& state = state_of(TaskId(task));
       state.left = movement->amount;
@@ -131,8 +132,8 @@ class TaskSimulator {
         const Movement::Receiver& receiver = movement->receivers[i];
         if (movement->early_chunk > 0) check(receiver.buffer, links.buffers.size(), "buffer");
         if (graph_.movement(receiver.ready) != nullptr || graph_.seconds(receiver.ready) > 0) {
-          throw_error(ErrorCode::kInvalidArgument, "task {} makes a receiver ready, but takes time",
-                      receiver.ready);
+          throw_error(ErrorCode::kInvalidArgument,
+                      "task {} makes a receiver ready and must take no time", receiver.ready);
         }
         receivers_of_[receiver.ready.value()].push_back({TaskId(task), i});
       }
@@ -141,7 +142,8 @@ class TaskSimulator {
 
   static void check(std::size_t index, std::size_t size, const char* what) {
     if (index >= size)
-      throw_error(ErrorCode::kInvalidArgument, "a movement uses {} {} of {}", what, index, size);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "a movement uses {0} {1}, but there are only {2} {0}s", what, index, size);
   }
 
   State& state_of(TaskId task) { return states_[graph_.movement_number(task)]; }

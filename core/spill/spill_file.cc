@@ -104,7 +104,7 @@ SpillReader::SpillReader(std::filesystem::path path, PageCachePolicy pages)
   std::array<std::byte, kMagic.size()> magic{};
   read(magic);
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
-    throw_damaged("it is no file of spilled records");
+    throw_damaged("it is not a file of spilled records");
 }
 
 std::span<const std::byte> SpillReader::next() {
@@ -114,7 +114,7 @@ std::span<const std::byte> SpillReader::next() {
   ByteReader numbers(header);
   const auto bytes = numbers.read<std::uint32_t>();
   const auto sum = numbers.read<std::uint32_t>();
-  if (bytes > kLargestBlock) throw_damaged("its length is no length");
+  if (bytes > kLargestBlock) throw_damaged("its length is invalid");
   block_.resize(kLabelBytes + bytes);
   read(block_);
   if (crc32c(block_) != sum) throw_damaged("its checksum differs");
@@ -154,7 +154,8 @@ std::vector<std::byte> read_spilled(const std::filesystem::path& path) {
 }
 
 void SpillReader::throw_damaged(const char* what) const {
-  throw_error(ErrorCode::kDataLoss, "{} is damaged in block {}, at byte {}: {}; make it anew",
+  throw_error(ErrorCode::kDataLoss,
+              "{} is damaged in block {}, at byte {}: {}; delete it, so that it is written again",
               file_.path().string(), blocks_, offset_, what);
 }
 

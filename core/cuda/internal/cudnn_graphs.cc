@@ -382,7 +382,7 @@ class CudnnGraphs::Impl {
     const auto step = [&](fe::error_t status, const char* what) {
       if (status.is_good()) return true;
       const std::string reason = status.get_message();
-      note_(fmt::format("cuDNN refuses {}: {}: {}", name, what,
+      note_(fmt::format("cuDNN does not support {}: {}: {}", name, what,
                         reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
       return false;
     };

@@ -41,7 +41,7 @@ void check_fault(FaultWord& fault) {
   const bool target = kind != OpKind::kEmbedding && kind != OpKind::kEmbeddingGrad &&
                       kind != OpKind::kEmbeddingSlice && kind != OpKind::kEmbeddingSliceGrad;
   throw_error(ErrorCode::kInvalidArgument,
-              "{}: the {} {} is outside the {}; do the data fit the model's vocabulary?",
+              "{}: the {} {} is outside the {}; check that the data match the model's vocabulary",
               to_string(kind), target ? "target" : "id", number, target ? "logits" : "table");
 }
 
