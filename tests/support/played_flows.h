@@ -13,7 +13,7 @@ namespace weft::test {
 
 /// Flows as tasks of the player, a movement per chunk and edge between hosts: when each has landed
 /// everywhere. Without relays it is what transfer::simulate() says, exactly. Relays pass on whole
-/// chunks here, take no places, and have no latency. `places`: as in transfer::SimulateOptions.
+/// chunks here, take no slots, and have no latency. `places`: see SimulateOptions::send_slots.
 struct PlayedFlows {
   std::vector<double> flow_seconds;
   double seconds = 0;

@@ -87,7 +87,7 @@ class Rank {
     engine_.connect({addresses[1 - self]});
     if (!plan_.collectives.groups.empty()) {
       mesh::CommunicatorSetup communicators;
-      communicators.changes = transfer::CommunicatorCache().need(plan_.collectives.groups);
+      communicators.changes = transfer::CommunicatorCache().ensure(plan_.collectives.groups);
       for (const auto& ids : peer.exchange(self, engine_.make_ids(communicators.changes.create)))
         communicators.ids.insert(communicators.ids.end(), ids.begin(), ids.end());
       engine_.open_communicators(communicators);

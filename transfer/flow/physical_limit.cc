@@ -146,7 +146,7 @@ struct Sends {
 
 std::string_view to_string(LimitingResource bound) {
   switch (bound) {
-    case LimitingResource::kNothing: return "nothing";
+    case LimitingResource::kNone: return "nothing";
     case LimitingResource::kIngress: return "ingress";
     case LimitingResource::kEgress: return "egress";
   }
@@ -154,7 +154,7 @@ std::string_view to_string(LimitingResource bound) {
 }
 
 std::string to_string(const ReshardLimit& limit) {
-  if (limit.bound == LimitingResource::kNothing) return "nothing crosses a wire";
+  if (limit.bound == LimitingResource::kNone) return "nothing crosses a wire";
   std::string hosts;
   for (std::size_t i = 0; i < limit.bottleneck.size() && i < 8; ++i)
     hosts += fmt::format("{}{}", i == 0 ? " " : ", ", limit.bottleneck[i]);

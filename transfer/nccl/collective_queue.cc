@@ -95,7 +95,7 @@ void CollectiveQueue::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
 void CollectiveQueue::reserve_staging(std::uint64_t bytes) {
   if (bytes <= staging_.size()) return;
   DeviceMemory larger = device_.allocate(bytes);
-  if (staging_.data() != nullptr) outgrown_.push_back(std::move(staging_));
+  if (staging_.data() != nullptr) retired_staging_.push_back(std::move(staging_));
   staging_ = std::move(larger);
 }
 
@@ -106,7 +106,7 @@ void CollectiveQueue::begin(std::vector<OperationKey> order) {
                 "device {}: {} of the last execution was not started", self_,
                 to_string(order_[next_]));
   }
-  if (idle()) outgrown_.clear();
+  if (idle()) retired_staging_.clear();
   queued_.clear();
   order_ = std::move(order);
   expected_ = {order_.begin(), order_.end()};
@@ -237,7 +237,7 @@ void CollectiveQueue::poll() {
     moved_ = clock_.now();
   }
   if (oldest_ == next_) return;
-  const UnderWay& operation = queued_.at(order_[oldest_]);
+  const EnqueuedOperation& operation = queued_.at(order_[oldest_]);
   // Waiting for this device's own computation does not count towards the timeout.
   if (operation.ready && !operation.ready->done()) moved_ = clock_.now();
   if (clock_.now() - moved_ <= options_.operation_timeout) return;
@@ -274,7 +274,7 @@ void CollectiveQueue::clear_operations() {
   expected_.clear();
   pending_.clear();
   queued_.clear();
-  outgrown_.clear();
+  retired_staging_.clear();
   next_ = oldest_ = 0;
 }
 

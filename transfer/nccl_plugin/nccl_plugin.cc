@@ -50,9 +50,9 @@ class NcclCollectives final : public DeviceCollectives {
   }
   void sum(const DeviceSum& sum, weft::Stream& stream) override {
     use_gpu(options_.gpu);
-    if (sum.terms.empty() || sum.terms.size() > SumTerms::kMost)
+    if (sum.terms.empty() || sum.terms.size() > SumTerms::kMaxTerms)
       throw_error(ErrorCode::kInvalidArgument, "a sum of {} terms; it has 1 to {}",
-                  sum.terms.size(), SumTerms::kMost);
+                  sum.terms.size(), SumTerms::kMaxTerms);
     SumTerms terms;
     terms.count = sum.terms.size();
     std::copy(sum.terms.begin(), sum.terms.end(), terms.term);

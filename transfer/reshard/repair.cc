@@ -116,12 +116,12 @@ bool Repair::covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std
   return after != found->second.begin() && byte < std::prev(after)->end;
 }
 
-Repair::Gap Repair::gap_at(const Key& key, const TransferredRegion& cargo, Range range,
-                           std::span<const DeviceId> dead) {
+Repair::MissingRange Repair::missing_range_at(const Key& key, const TransferredRegion& cargo,
+                                              Range range, std::span<const DeviceId> dead) {
   const auto has = [&](const std::map<DeviceId, Ranges>& side, DeviceId device) {
     return !contains(dead, device) && covers(side, device, range.begin);
   };
-  Gap gap{&key, range, {}, {}};
+  MissingRange gap{&key, range, {}, {}};
   for (const auto& [device, ranges] : cargo.wanted) {
     if (has(cargo.wanted, device) && !covers(cargo.landed, device, range.begin))
       gap.receivers.push_back(device);
@@ -138,9 +138,9 @@ Repair::Gap Repair::gap_at(const Key& key, const TransferredRegion& cargo, Range
   return gap;
 }
 
-std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
-  std::vector<Gap> result;
-  const auto continues_last = [&](const Gap& gap) {
+std::vector<Repair::MissingRange> Repair::missing_ranges(std::span<const DeviceId> dead) const {
+  std::vector<MissingRange> result;
+  const auto continues_last = [&](const MissingRange& gap) {
     return !result.empty() && result.back().key == gap.key &&
            result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
            result.back().receivers == gap.receivers;
@@ -148,7 +148,7 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
   for (const auto& [key, cargo] : cargos_) {
     const std::vector<std::uint64_t> cuts = boundaries(cargo);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      Gap gap = gap_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
+      MissingRange gap = missing_range_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
       if (gap.receivers.empty()) continue;
       if (continues_last(gap)) result.back().range.end = gap.range.end;
       else result.push_back(std::move(gap));
@@ -159,7 +159,7 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
 
 std::uint64_t Repair::missing_bytes(std::span<const DeviceId> dead) const {
   std::uint64_t bytes = 0;
-  for (const Gap& gap : gaps(dead))
+  for (const MissingRange& gap : missing_ranges(dead))
     bytes += (gap.range.end - gap.range.begin) * gap.receivers.size();
   return bytes;
 }
@@ -168,7 +168,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
                          const PlanOptions& options) const {
   internal::ReshardDemand demand;
   std::map<std::pair<std::vector<DeviceId>, std::vector<DeviceId>>, std::size_t> bundles;
-  for (Gap& gap : gaps(dead)) {
+  for (MissingRange& gap : missing_ranges(dead)) {
     const std::uint64_t bytes = gap.range.end - gap.range.begin;
     if (gap.holders.empty()) {
       throw_error(ErrorCode::kDataLoss,

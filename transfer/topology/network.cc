@@ -61,7 +61,7 @@ void Network::validate() const {
   }
 }
 
-Network updated(const Network& network, std::span<const MeasuredEgress> observed) {
+Network with_measured_egress(const Network& network, std::span<const MeasuredEgress> observed) {
   constexpr double kNoise = 0.2;
   Network result = network;
   for (const MeasuredEgress& seen : observed) {

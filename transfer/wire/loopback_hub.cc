@@ -69,7 +69,7 @@ class LoopbackWire final : public Wire {
     LoopbackHub::InFlight message{self_, peer,    {header.begin(), header.end()},
                                   {},    payload, payload.size(),
                                   token, false,   false};
-    if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.damage;
+    if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.corrupt_payload;
     std::size_t& buffered = hub_.buffered_[{self_, peer}];
     if (payload.size() <= hub_.options_.eager_bytes && buffered + payload.size() <= kEagerBudget) {
       message.is_eager = true;
@@ -162,7 +162,7 @@ class LoopbackWire final : public Wire {
   }
   template <typename Event>
   void deliver(const Event& event) {
-    tell(*events_, event);
+    dispatch_event(*events_, event);
   }
 
   void end(std::map<MessageId, LoopbackHub::InFlight>::iterator found) {

@@ -27,7 +27,7 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
                      topology, ReshardAlgorithm::kBroadcast, {512, 512, 2});
     LoopbackOptions wire;
     wire.eager_bytes = eager;
-    wire.damage = damage;
+    wire.corrupt_payload = damage;
     EngineOptions engines;
     engines.checksum = checksum;
     participants = test::participants_of(plan);

@@ -94,8 +94,9 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
   test::Mutator mutator(13);
   const std::vector<std::byte> error =
       encode(Error(ErrorCode::kInternal, "what happened").from("device 0", ""));
-  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk, ChunkHeader::kHeld,
-                                       ChunkHeader::kBegin, ChunkHeader::kAbort};
+  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk,
+                                       ChunkHeader::kNotReady, ChunkHeader::kAnnounce,
+                                       ChunkHeader::kAbort};
   constexpr std::size_t kSizes[] = {0, 1, kChunk - 1, kChunk, kChunk + 1, 4096, 5000, 1 << 20};
   TransferId id{1, 0, 1, 1};
   for (int round = 0; round < 20'000; ++round) {
