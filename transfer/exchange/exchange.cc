@@ -97,7 +97,8 @@ Exchange::Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions
 }
 
 Exchange::~Exchange() {
-  if (!outcome()) cancel(Error(ErrorCode::kCancelled, "the exchange was given up"));
+  if (!outcome())
+    cancel(Error(ErrorCode::kCancelled, "the exchange was destroyed before it ended"));
 }
 
 std::uint32_t Exchange::rank() const { return state_->rank; }

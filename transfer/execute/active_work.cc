@@ -49,7 +49,7 @@ std::set<DeviceId> ActiveWork::check_deadline(TimePoint now, Nanoseconds grace) 
   if (limits_.deadline != Nanoseconds(0) && now >= started_ + limits_.deadline)
     give_up("did not finish within", limits_.deadline);
   else if (limits_.no_progress != Nanoseconds(0) && now >= last_progress_ + limits_.no_progress)
-    give_up("has not moved for", limits_.no_progress);
+    give_up("made no progress for", limits_.no_progress);
   return {};
 }
 

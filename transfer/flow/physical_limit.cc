@@ -17,14 +17,14 @@ constexpr double kTolerance = 1e-12;  // relative error
 void check_datum(std::size_t k, const HostDemand& datum, const Network& network,
                  std::vector<std::size_t>& last_seen) {
   if (datum.holders.empty())
-    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k,
-                format_bytes(datum.bytes));
+    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} has receivers, but no host holds it",
+                k, format_bytes(datum.bytes));
   for (const std::vector<HostId>* hosts : {&datum.holders, &datum.receivers}) {
     for (const HostId host : *hosts) {
       network.host(host);
       if (last_seen[host.value()] == k + 1)
         throw_error(ErrorCode::kInvalidArgument,
-                    "datum {} names host {} twice; a host holds it or wants it", k, host);
+                    "datum {} names host {} twice; a host may be a holder or a receiver", k, host);
       last_seen[host.value()] = k + 1;
     }
   }

@@ -107,9 +107,8 @@ CommunicatorChoice choose_communicators(std::span<const ProgramTransfer> transfe
     budget = CommunicatorBudget(max_per_device);
     if (!add_collectives(transfers, budget) || !add_all(choice.point_to_point, budget)) {
       throw_error(ErrorCode::kResourceExhausted,
-                  "a device is a member of more than {} communicators: the groups of its "
-                  "collectives and one for what goes from one "
-                  "device to another; allow more of them, or cut meshes along fewer axes",
+                  "a device needs more than {} communicators: one per group of its collectives and "
+                  "one for sends and receives; raise the limit, or cut meshes along fewer axes",
                   max_per_device);
     }
   }

@@ -41,9 +41,10 @@ void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& chan
       return candidate.group == group;
     });
     if (id == ids.end()) {
-      throw_error(ErrorCode::kInvalidArgument,
-                  "no id for the communicator {}; device {} has to make it", to_string(group),
-                  group.devices.front());
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "there is no id for the communicator {}; device {} must create it with make_ids()",
+          to_string(group), group.devices.front());
     }
     WEFT_CHECK(!communicators_.contains(group), "{} exists on device {}", to_string(group), self_);
     auto& communicator = communicators_[group] =
@@ -59,7 +60,7 @@ DeviceCommunicator& CommunicatorSet::ready(const CommunicatorGroup& group, Nanos
                 "device {} has no communicator {}; it must be created before the first step", self_,
                 to_string(group));
   }
-  wait_until_ready(*at->second, group, "taken its calls", timeout);
+  wait_until_ready(*at->second, group, "accepted its calls", timeout);
   return *at->second;
 }
 
@@ -99,7 +100,7 @@ void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
     }
     wait_until_ready(*communicator, group, "stopped", timeout);
     remaining[rest] = communicator->shrink(excluded);
-    wait_until_ready(*remaining[rest], rest, "been made of what is left", timeout);
+    wait_until_ready(*remaining[rest], rest, "been rebuilt from the survivors", timeout);
   }
   communicators_ = std::move(remaining);
 }
@@ -113,8 +114,7 @@ void CommunicatorSet::wait_until_ready(DeviceCommunicator& communicator,
     if (clock_.now() - begun > timeout) {
       throw_error(ErrorCode::kDeadlineExceeded,
                   "the communicator of devices {} has not {} within {}: one of them has died, is "
-                  "not reached, or does other "
-                  "operations in this place",
+                  "unreachable, or executes operations in another order",
                   to_string(group), what,
                   format_seconds(std::chrono::duration<double>(timeout).count()));
     }

@@ -24,7 +24,7 @@ void check_group(const std::string& what, DType dtype, bool reduces, const Regio
   for (const Shard& shard : ranks) {
     topology.host_of(shard.device);
     if (!seen.insert(shard.device).second)
-      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what,
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} appears twice in the group", what,
                   shard.device);
     if (!box.contains(shard.region)) {
       throw_error(ErrorCode::kInvalidArgument,

@@ -77,7 +77,7 @@ void plan_weft(ReshardPlan& plan, const internal::ReshardDemand& demand, const N
     plan.egress_slots.clear();
     plan.predicted_seconds = seconds;
     plan.note =
-        fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
+        fmt::format("uses the flows of {}, which are faster in simulation", to_string(other));
   }
 }
 
@@ -115,8 +115,8 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   network.validate();
   if (network.num_hosts() < topology.num_hosts()) {
     throw_error(ErrorCode::kInvalidArgument,
-                "devices live on {} hosts, but the network describes only {}", topology.num_hosts(),
-                network.num_hosts());
+                "the topology has {} hosts, but the network describes only {}",
+                topology.num_hosts(), network.num_hosts());
   }
   ReshardPlan plan;
   plan.tasks.assign(tasks.begin(), tasks.end());

@@ -42,8 +42,8 @@ Repair::Repair(const ReshardPlan& plan)
     : tasks_(plan.tasks), topology_(plan.topology), copies_(plan.copies) {
   if (std::ranges::any_of(tasks_, [](const ReshardTask& task) { return !task.addends.empty(); })) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a plan that adds up terms cannot be repaired: a device that died held one. Run "
-                "all of it again, once somebody has that term");
+                "a plan with sums cannot be repaired, because the dead device held a term. Run the "
+                "whole plan again once another device holds that term");
   }
   for (const Flow& flow : plan.flows) {
     for (const Segment& segment : flow.segments) {
@@ -171,13 +171,11 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   for (MissingRange& gap : missing_ranges(dead)) {
     const std::uint64_t bytes = gap.range.end - gap.range.begin;
     if (gap.holders.empty()) {
-      throw_error(ErrorCode::kDataLoss,
-                  "{} of tensor {} region {} that device {} still wants have no live holder: all "
-                  "devices that held them are "
-                  "dead; go back to "
-                  "a checkpoint",
-                  format_bytes(bytes), gap.key->tensor, to_string(gap.key->region),
-                  gap.receivers.front());
+      throw_error(
+          ErrorCode::kDataLoss,
+          "{} of tensor {} region {}, which device {} needs, are lost: all devices that held "
+          "them have died; restart from a checkpoint",
+          format_bytes(bytes), gap.key->tensor, to_string(gap.key->region), gap.receivers.front());
     }
     const auto [bundle, fresh] =
         bundles.try_emplace({gap.holders, gap.receivers}, demand.bundles.size());
@@ -206,7 +204,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   plan.flows = std::move(weft.flows);
   plan.predicted_seconds = weft.predicted_seconds;
   plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
-  plan.note = "the repair of a plan";
+  plan.note = "repairs a plan";
   // A root that is not an original holder sends the landed data of its destination.
   for (Flow& flow : plan.flows) {
     for (Segment& segment : flow.segments) {

@@ -37,7 +37,7 @@ class LoopbackWire final : public Wire {
     if (!hub_.stations_.at(peer)->alive) {
       station_.connected.erase(peer);
       hub_.post(self_, PeerLost{peer, Error(ErrorCode::kPeerDied,
-                                            fmt::format("device {} is gone", peer))});
+                                            fmt::format("device {} has closed its wire", peer))});
     }
   }
   void drop(DeviceId peer) override {
@@ -88,8 +88,9 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     const auto found = hub_.messages_.find(id);
     if (found == hub_.messages_.end()) {
-      hub_.post(self_, ReceiveFinished{
-                           token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      hub_.post(self_,
+                ReceiveFinished{token, Error(ErrorCode::kPeerDied,
+                                             "the sender of the message was lost or dropped")});
       return;
     }
     LoopbackHub::InFlight& message = found->second;
@@ -194,7 +195,7 @@ void LoopbackHub::kill(DeviceId device) {
   HubEndpoint& station = *stations_.at(device);
   if (!station.alive) return;
   station.alive = false;
-  const Error error(ErrorCode::kPeerDied, fmt::format("device {} is gone", device));
+  const Error error(ErrorCode::kPeerDied, fmt::format("device {} has closed its wire", device));
   for (auto& [other, other_station] : stations_) {
     if (other != device &&
         (other_station->connected.contains(device) || station.connected.contains(other)))

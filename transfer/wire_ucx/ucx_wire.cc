@@ -147,8 +147,8 @@ class UcxWire final : public Wire {
   void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
     const auto found = incoming_.find(message);
     if (found == incoming_.end()) {
-      happened_.push_back(
-          ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      happened_.push_back(ReceiveFinished{
+          token, Error(ErrorCode::kPeerDied, "the sender of the message was lost or dropped")});
       return;
     }
     Incoming incoming = std::move(found->second);
@@ -527,11 +527,12 @@ class UcxWire final : public Wire {
                        std::size_t bytes, bool rendezvous) {
     const std::optional<WireHeader> parsed = WireHeader::parse(header);
     if (!parsed || header.size() > sizeof(WireHeader) + kMaxHeaderBytes)
-      return refuse(std::nullopt,
-                    fmt::format("its first {} bytes are no header of this version", header.size()));
+      return refuse(
+          std::nullopt,
+          fmt::format("its header of {} bytes is not of this version of Weft", header.size()));
     const WireHeader& prefix = *parsed;
     if (!has_valid_proof(prefix))
-      return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
+      return refuse(DeviceId(prefix.sender), "its sender does not know the secret of this run");
     if (prefix.kind == WireHeader::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
     if (prefix.kind != WireHeader::kMessage) {
@@ -594,7 +595,9 @@ class UcxWire final : public Wire {
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {
   if (options.secret.empty())
     throw_error(ErrorCode::kInvalidArgument,
-                "the wire of device {} has no secret, so anybody could send to it", self);
+                "the wire of device {} has no secret; set UcxOptions::secret, or any process could "
+                "send to it",
+                self);
   return std::make_unique<UcxWire>(self, host, options);
 }
 

@@ -253,9 +253,10 @@ TEST(Exchange, OneThatIsNeverOpenedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsF
   const Error error = member.exchange.outcome()->error();
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(error.message(),
-            "exchange epoch 1 step 1 op 1 microbatch 1 did not finish within 5 s: 0 blocks have "
-            "come from device 1 (host 1), and not its end; device 1 (host 1) has not taken all of "
-            "0 blocks (0 wait for it). Those devices may be stuck, or may not have opened this "
+            "exchange epoch 1 step 1 op 1 microbatch 1 did not finish within 5 s: received 0 "
+            "blocks from device 1 (host 1), but not the end of its stream; device 1 (host 1) has "
+            "not taken all of 0 blocks (0 wait for it). Those devices may be stuck, or may not "
+            "have opened this "
             "exchange");
 }
 
@@ -283,7 +284,7 @@ TEST(Exchange, OneThatIsGivenUpEndsItEverywhere) {
   world.members[0].reset();
   const Exchange& other = world.members[1]->exchange;
   ASSERT_TRUE(world.cluster.poll_until([&] { return other.outcome().has_value(); }));
-  EXPECT_EQ(other.outcome()->error().message(), "the exchange was given up");
+  EXPECT_EQ(other.outcome()->error().message(), "the exchange was destroyed before it ended");
   world.members.erase(world.members.begin());
 }
 
@@ -316,7 +317,7 @@ TEST(Exchange, ADamagedBlockEndsItAndNamesItsSender) {
   world.run(random);
   world.expect_errors({0, 1});
   EXPECT_EQ(world.error(1).code(), ErrorCode::kDataLoss);
-  EXPECT_NE(world.error(1).message().find("came damaged from device 0 (host 0)"),
+  EXPECT_NE(world.error(1).message().find("from device 0 (host 0) arrived damaged"),
             std::string::npos);
 }
 

@@ -152,7 +152,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
   EXPECT_TRUE(victim.ears.heard.empty());
   for (const auto& [claimed, why] : victim.ears.refused) {
     EXPECT_EQ(claimed, DeviceId(1));
-    EXPECT_EQ(why, "it does not prove that it knows this run's secret");
+    EXPECT_EQ(why, "its sender does not know the secret of this run");
   }
 
   // Device 1 itself is as welcome as ever.

@@ -144,10 +144,11 @@ ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId 
     return Arrival::kDone;
   }
   if (header.carries_payload() || stream == nullptr) {
-    context_.port.drop_message(message, sender,
-                               error() ? "it belongs to an exchange that has failed here"
-                                       : "this device takes part in an exchange under that name, "
-                                         "without that sender or without planned chunks");
+    context_.port.drop_message(
+        message, sender,
+        error() ? "it belongs to an exchange that has failed here"
+                : "its id belongs to an exchange here that has no such sender or no "
+                  "planned chunks");
     if (stream != nullptr && !error()) fail_inconsistent(*stream, "a chunk of a planned transfer");
     return Arrival::kDone;
   }
@@ -165,7 +166,8 @@ void ActiveExchange::block_arrived(Stream& stream, MessageId message, const Chun
       number < in.delivered || in.receiving.contains(number) || in.landed.contains(number);
   if (seen || number >= in.limit || (in.end && number >= *in.end) || bytes == 0 ||
       bytes > state_->sizes.block_bytes) {
-    context_.port.drop_message(message, stream.device, "it is a block that its stream cannot have");
+    context_.port.drop_message(message, stream.device,
+                               "it is a block outside its stream's credit, or a repeated one");
     return fail_inconsistent(stream, fmt::format("{} bytes as block {}", bytes, number));
   }
   in.arrived_end = std::max(in.arrived_end, number + 1);
@@ -202,13 +204,13 @@ void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
   if (sum != block.crc) {
     const std::uint32_t expected = block.crc;
     give_back(state_->in, std::move(block));
-    return fail(Error(ErrorCode::kDataLoss,
-                      fmt::format("block {} of {} came damaged from {}: its CRC32C is {:08x} and "
-                                  "should be {:08x}. Look for faulty memory or network hardware "
-                                  "there, here and between",
-                                  number, describe(), context_.peers.name_of(stream.device), sum,
-                                  expected)),
-                NotifyPeers::kWaiting);
+    return fail(
+        Error(ErrorCode::kDataLoss,
+              fmt::format(
+                  "block {} of {} from {} arrived damaged: its CRC32C is {:08x}, expected {:08x}. "
+                  "Check memory and network hardware of both hosts",
+                  number, describe(), context_.peers.name_of(stream.device), sum, expected)),
+        NotifyPeers::kWaiting);
   }
   bytes_received_ += block.size;
   stream.in.landed.emplace(number, std::move(block));
@@ -230,8 +232,8 @@ void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
     case ChunkHeader::kCredit:
       if (header.flow != state_->sizes.block_bytes) {
         return fail_inconsistent(
-            stream, fmt::format("room for blocks of {} bytes; here they have {}", header.flow,
-                                state_->sizes.block_bytes));
+            stream, fmt::format("credit for blocks of {} bytes, but this device uses {}",
+                                header.flow, state_->sizes.block_bytes));
       }
       stream.out.limit = std::max(stream.out.limit, header.chunk);
       return pump(stream);
@@ -243,11 +245,11 @@ void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
       return finish_if_complete();
     case ChunkHeader::kConsumed:
       if (!stream.out.ended || !stream.out.queue.empty() || stream.out.taken)
-        return fail_inconsistent(stream, "that it has taken what was not sent");
+        return fail_inconsistent(stream, "an acknowledgement of blocks that were not sent");
       stream.out.taken = true;
       record_progress();
       return finish_if_complete();
-    default: return fail_inconsistent(stream, "a note that belongs to no exchange");
+    default: return fail_inconsistent(stream, "a message of an unknown type");
   }
 }
 
@@ -259,8 +261,8 @@ void ActiveExchange::finish_incoming(Stream& stream) {
 
 void ActiveExchange::fail_inconsistent(const Stream& stream, std::string_view what) {
   fail(Error(ErrorCode::kIncompatible,
-             fmt::format("{} sent {} for {}, which does not fit what this device knows of it; all "
-                         "devices must open it with the same ranks and budget",
+             fmt::format("{} sent {} for {}, which contradicts the state of this device; open the "
+                         "exchange with the same ranks and budget on all devices",
                          context_.peers.name_of(stream.device), what, describe())),
        NotifyPeers::kWaiting);
 }
@@ -313,7 +315,8 @@ std::string ActiveExchange::describe_missing() const {
   for (const Stream& stream : streams_) {
     const std::string name = context_.peers.name_of(stream.device);
     if (!stream.in.all_landed()) {
-      add(fmt::format("{} blocks have come from {}, and not its end", stream.in.delivered, name));
+      add(fmt::format("received {} blocks from {}, but not the end of its stream",
+                      stream.in.delivered, name));
     } else if (!stream.in.taken_sent) {
       add(fmt::format("{} of {} blocks from {} have been taken here", stream.in.taken,
                       *stream.in.end, name));

@@ -269,13 +269,13 @@ std::string ActiveTransfer::describe_missing() const {
   for (const StreamState& state : streams_) {
     const auto total = state.chunks.size();
     if (state.stream->parent && state.landed < total) {
-      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total,
+      add(fmt::format("received {} of {} chunks of flow {} from {}", state.landed, total,
                       state.stream->flow, context_.peers.name_of(*state.stream->parent)));
     }
     for (const Child& child : state.children) {
       if (child.done < total) {
-        add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
-                        total, state.stream->outgoing_id(), context_.peers.name_of(child.device),
+        add(fmt::format("sent {} of {} chunks of flow {} to {} ({} in flight)", child.done, total,
+                        state.stream->outgoing_id(), context_.peers.name_of(child.device),
                         child.in_flight.size()));
       }
     }

@@ -137,13 +137,13 @@ bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
   if (at_chunk.crc == 0) return true;
   const std::uint32_t sum = crc32c(bytes);
   if (sum == at_chunk.crc) return true;
-  fail(Error(ErrorCode::kDataLoss,
-             fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is "
-                         "{:08x} and should be {:08x}. Look "
-                         "for faulty memory or network hardware there, here and between",
-                         chunk, state.stream->flow, to_string(id()),
-                         context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
-       NotifyPeers::kWaiting);
+  fail(
+      Error(ErrorCode::kDataLoss,
+            fmt::format("chunk {} of flow {} of transfer {} from {} arrived damaged: its CRC32C is "
+                        "{:08x}, expected {:08x}. Check memory and network hardware of both hosts",
+                        chunk, state.stream->flow, to_string(id()),
+                        context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
+      NotifyPeers::kWaiting);
   return false;
 }
 

@@ -73,11 +73,13 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
     ++counters_.transfers_started;
   }
   if (transfers_.contains(id)) {
-    finished_.push_back({{id,
-                          Error(ErrorCode::kAlreadyExists,
-                                fmt::format("transfer {} is under way already", to_string(id))),
-                          now, now, now, 0, 0},
-                         std::move(callback)});
+    finished_.push_back(
+        {{id,
+          Error(ErrorCode::kAlreadyExists,
+                fmt::format("transfer {} is already running on this device; use another TransferId",
+                            to_string(id))),
+          now, now, now, 0, 0},
+         std::move(callback)});
     return;
   }
   if (id.epoch > epoch_) {
@@ -150,9 +152,8 @@ void TransferDispatcher::drop_pending_connections() {
   for (const auto& [peer, messages] : pending) {
     if (options_.log)
       options_.log->warning(
-          "device {} ends, and cuts its connection to {}: {} message{} under way did not end "
-          "within "
-          "{:.1f} s",
+          "device {} is shutting down and cuts its connection to {}: {} message{} in flight did "
+          "not end within {:.1f} s",
           wire_.self(), peers_.name_of(peer), messages, messages == 1 ? "" : "s",
           in_seconds(options_.shutdown_grace));
     cut_connection(peer);
@@ -194,9 +195,9 @@ std::size_t TransferDispatcher::step() {
   // deferred: message_arrived() must not cut the connection that it is called from
   for (const DeviceId peer : std::exchange(over_early_limit_, {})) {
     peer_died(peer, Error(ErrorCode::kIncompatible,
-                          fmt::format("{} chunks of {} wait for transfers that have not begun "
-                                      "here, so it has another plan; "
-                                      "compare the plans' digests",
+                          fmt::format("{} chunks of {} wait for transfers that this device has not "
+                                      "started, so the two devices have different plans; compare "
+                                      "the plans' digests",
                                       kMaxEarlyChunks, peers_.name_of(peer))));
   }
   const TimePoint now = clock_.now();
@@ -399,9 +400,9 @@ void TransferDispatcher::message_arrived(const Message& message) {
     return header && each.magic == header->magic;
   });
   if (kind == kMessageKinds.end())
-    return drop_message(message.id, message.sender, "it is neither a chunk nor a note about one");
+    return drop_message(message.id, message.sender, "its header has an unknown type");
   if (header->epoch < epoch_)
-    return drop_message(message.id, message.sender, "it belongs to an epoch that is over");
+    return drop_message(message.id, message.sender, "it belongs to an earlier epoch");
   (this->*kind->arrived)(message, *header);
 }
 
@@ -415,7 +416,7 @@ void TransferDispatcher::work_arrived(const Message& message, const ChunkHeader&
   }
   if (!finished_ids_.contains(id)) return keep_early(message, header);
   if (header.carries_payload())
-    return drop_message(message.id, message.sender, "it belongs to a transfer that is over here");
+    return drop_message(message.id, message.sender, "its transfer has ended on this device");
   wire_.release(message.id);
 }
 
@@ -438,8 +439,7 @@ void TransferDispatcher::announcement_arrived(const Message& message, const Chun
 void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader& header) {
   const TransferId id = header.transfer();
   if (message.bytes > kMaxErrorBytes) {
-    return drop_message(message.id, message.sender,
-                        "it says to be an error, but is too long for one");
+    return drop_message(message.id, message.sender, "it is an error message of more than 64 KiB");
   }
   if (!message.payload.empty() || message.bytes == 0) {
     const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
@@ -458,8 +458,9 @@ void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader
 void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& header) {
   const DeviceId sender = message.sender;
   if (early_from_[sender] == kMaxEarlyChunks) {
-    drop_message(message.id, sender,
-                 "too many of its chunks wait for transfers that have not begun here");
+    drop_message(
+        message.id, sender,
+        "too many chunks of this sender wait for transfers that this device has not started");
     over_early_limit_.insert(sender);
     return;
   }
@@ -488,7 +489,8 @@ void TransferDispatcher::count_dropped(std::optional<DeviceId> sender, std::stri
   const auto held_back = drops_.admit();
   if (!held_back) return;
   options_.log->warning(
-      "dropped a message from {}: {}{}", sender ? peers_.name_of(*sender) : "a stranger", why,
+      "dropped a message from {}: {}{}", sender ? peers_.name_of(*sender) : "an unknown device",
+      why,
       *held_back == 0 ? ""
                       : fmt::format(" ({} more dropped since the last such line)", *held_back));
 }

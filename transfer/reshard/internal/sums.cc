@@ -20,7 +20,7 @@ bool is_among(const std::vector<HostId>& hosts, HostId host) {
 
 void check_sum(const ReshardTask& task, const Topology& topology) {
   if (task.type.dtype == DType::kU8)
-    throw_error(ErrorCode::kInvalidArgument, "{} cannot be added up; use f32, bf16, f64 or i32",
+    throw_error(ErrorCode::kInvalidArgument, "{} cannot be summed; use f32, bf16, f64 or i32",
                 to_string(task.type));
   if (task.source.shape != task.type.shape) {
     throw_error(ErrorCode::kInvalidArgument, "a sum of {} has a source map of shape {}",
