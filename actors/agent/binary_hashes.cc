@@ -51,7 +51,7 @@ bool changed_just_now(const struct stat& about) {
 std::optional<FileLock> lock_of(const std::filesystem::path& path) {
   const auto limit = std::chrono::steady_clock::now() + kHashLockTimeout;
   try {
-    return FileLock::take(
+    return FileLock::acquire(
         path, [&] { return std::chrono::steady_clock::now() > limit; }, 0600);
   } catch (const Error&) {
     return std::nullopt;

@@ -71,7 +71,7 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                          "Memory limit of each device process; a process that exceeds it ends with "
                          "an error; 0: no limit") &&
       config.memory != 0 && config.memory < kLeastMemory)
-    section.at("memory").note(
+    section.at("memory").record_problem(
         fmt::format("cluster.memory: expected a size of at least {} for each device process, or 0 "
                     "for no limit, found {}",
                     format_bytes(kLeastMemory), format_bytes(config.memory)));
@@ -82,7 +82,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                "Time limit of one operation; a longer one ends the run; default: no limit");
   if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
     section.at("deterministic")
-        .note("cluster.deterministic: false has no effect with `device: cpu`: remove it");
+        .record_problem(
+            "cluster.deterministic: false has no effect with `device: cpu`: remove it");
   }
   if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order")) {
     config.hosts.clear();
@@ -105,17 +106,18 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                   .by_default("the one by which it reaches the head")) &&
           !is_interface(host.interface))
         item.at("interface")
-            .note(fmt::format("{}: expected the name of a network interface, such as eth1, found "
-                              "'{}'",
-                              item.at("interface").path(), host.interface));
+            .record_problem(
+                fmt::format("{}: expected the name of a network interface, such as eth1, found "
+                            "'{}'",
+                            item.at("interface").path(), host.interface));
       if (!host.name.empty() && !is_name(host.name))
-        item.at("name").note(invalid_name_message(item.at("name").path(), host.name));
+        item.at("name").record_problem(invalid_name_message(item.at("name").path(), host.name));
       if (!names.insert(host.name).second)
-        item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
+        item.at("name").record_problem(fmt::format("host '{}' is listed twice", host.name));
       config.hosts.push_back(std::move(host));
     }
     if (config.hosts.empty())
-      hosts->note(
+      hosts->record_problem(
           "cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
   }
   section.finish();
@@ -157,13 +159,15 @@ RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostS
     for (const ConfigNode& item : spares->items()) {
       const std::string name = item.as<std::string>();
       if (std::ranges::find(names, name) == names.end())
-        item.note(fmt::format("{}: cluster.hosts has no host '{}', only {}{}", item.path(), name,
-                              fmt::join(names, ", "), did_you_mean(name, names)));
-      else if (config.is_spare(name)) item.note(fmt::format("host '{}' is listed twice", name));
+        item.record_problem(fmt::format("{}: cluster.hosts has no host '{}', only {}{}",
+                                        item.path(), name, fmt::join(names, ", "),
+                                        did_you_mean(name, names)));
+      else if (config.is_spare(name))
+        item.record_problem(fmt::format("host '{}' is listed twice", name));
       else config.spares.push_back(name);
     }
     if (!config.spares.empty() && config.spares.size() >= hosts.size())
-      spares->note("recovery.spares: all hosts are spares, so no mesh can be placed");
+      spares->record_problem("recovery.spares: all hosts are spares, so no mesh can be placed");
   }
   section.finish();
   return config;
@@ -208,12 +212,12 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   sections.read([&] {
     const ConfigNode name = name_of_run(root);
     header.name = name.as<std::string>();
-    if (!root.outlines() && !is_name(header.name))
+    if (!root.is_outline() && !is_name(header.name))
       name.fail(invalid_name_message("name", header.name));
   });
   sections.read([&] {
     const ConfigNode app = app_of_run(root);
-    if (root.outlines()) (void)app.as<std::string>();
+    if (root.is_outline()) (void)app.as<std::string>();
     else header.app = find_app(app, directory);
   });
   sections.read([&] {

@@ -112,8 +112,8 @@ TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) 
   create_private_folder(folder);
   TlsIdentity made = tls_library().make_identity();
   // If the head dies in between, the next start makes both again.
-  write_private_file(folder / kKeyFile, made.key, "key");
-  write_private_file(folder / kCertificateFile, made.certificate, "certificate");
+  write_private_file(folder / kKeyFile, made.key, "key", kStateHint);
+  write_private_file(folder / kCertificateFile, made.certificate, "certificate", kStateHint);
   return made;
 }
 

@@ -86,7 +86,7 @@ std::filesystem::path former_tokens_in(const std::filesystem::path& state_direct
 void write_token(const std::filesystem::path& state_directory, const Secret& token) {
   create_private_folder(std::filesystem::absolute(state_directory).lexically_normal());
   const std::filesystem::path path = token_file_in(state_directory);
-  write_private_file(path, token.hexadecimal() + "\n", "token");
+  write_private_file(path, token.hexadecimal() + "\n", "token", kStateHint);
 }
 
 void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
@@ -94,7 +94,7 @@ void add_former_token(const std::filesystem::path& state_directory, const Secret
   const std::filesystem::path path = former_tokens_in(state_directory);
   std::string text = read_token_text(path).value_or("") + former.hexadecimal();
   for (const ProcessId member : members) text += fmt::format(" {:016x}", member.value());
-  write_private_file(path, text + "\n", "token");
+  write_private_file(path, text + "\n", "token", kStateHint);
 }
 
 std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory) {

@@ -36,6 +36,8 @@ std::filesystem::path hash_directory();
 Secret load_or_make_token(const std::filesystem::path& state_directory);
 /// Writes `token` to the state folder, in place of any other.
 void write_token(const std::filesystem::path& state_directory, const Secret& token);
+/// Remedy if a file cannot be written to the state folder.
+inline constexpr const char* kStateHint = "choose another folder with --state";
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory);
 
 /// Returns the link by which commands of this user find the token, whether it exists or not; empty

@@ -16,8 +16,8 @@ int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const int status = app.exit(error, out, err);
   // Wrapped lines of an option's text are aligned with its first line, those of an error with the
   // line's start.
-  const int hang = static_cast<int>(app.get_formatter()->get_column_width()) - 2;
-  say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, out.str(), hang));
+  const int continuation_indent = static_cast<int>(app.get_formatter()->get_column_width()) - 2;
+  say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, out.str(), continuation_indent));
   say(stderr, "{}", wrapped_for_terminal(STDERR_FILENO, err.str()));
   return status == 0 ? 0 : 2;
 }

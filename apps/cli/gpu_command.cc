@@ -16,11 +16,12 @@ int run_gpus(bool json) {
     const nlohmann::ordered_json record = {{"gpus", support.gpus},
                                            {"driver", support.driver},
                                            {"runtime", support.runtime},
-                                           {"missing", support.missing}};
+                                           {"missing", support.unavailable_reason}};
     say(stdout, "{}\n", record.dump(2));
   } else if (support.gpus.empty()) {
     say(stdout, "{}\n",
-        wrapped_for_terminal(STDOUT_FILENO, "no GPU can be used here: " + support.missing));
+        wrapped_for_terminal(STDOUT_FILENO,
+                             "no GPU can be used here: " + support.unavailable_reason));
   } else {
     for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu)
       say(stdout, "GPU {}: {}\n", gpu, support.gpus[gpu]);

@@ -15,7 +15,7 @@ SubsetConfig read_subset(const ConfigNode& data) {
   const auto subset = data.find(
       "subset", KeyDescription("The rows to train on: the folder of a selection, or a random "
                                "part; without it all rows")
-                    .also("path"));
+                    .alternative("path"));
   if (!subset) return config;
   if (subset->kind() == ConfigNode::Kind::kMap) {
     subset->require("random", config.random_fraction, "Share of the rows, drawn by chance",
@@ -25,8 +25,9 @@ SubsetConfig read_subset(const ConfigNode& data) {
   }
   config.folder = subset->as_path().string();
   if (!std::filesystem::is_regular_file(ChosenRows::description_in(config.folder)))
-    subset->note("data.subset: there is no " + ChosenRows::description_in(config.folder).string() +
-                 "; expected the folder of a selection, or {random: FRACTION}");
+    subset->record_problem("data.subset: there is no " +
+                           ChosenRows::description_in(config.folder).string() +
+                           "; expected the folder of a selection, or {random: FRACTION}");
   return config;
 }
 

@@ -51,15 +51,17 @@ ImageDataConfig parse_image_data(const ConfigNode& node) {
                    EnumNames<Colours>{{"grey", Colours::kGrey}, {"rgb", Colours::kRgb}},
                    "Colours to which the folder's pictures are converted");
     config.colours = colours == Colours::kRgb ? 3 : 1;
-    if (has_dataset) path->note("data has a `dataset` and a `path`: leave one of them out");
-    if (files) files->note("data has `files` of a data set and a `path`: leave one of them out");
+    if (has_dataset)
+      path->record_problem("data has a `dataset` and a `path`: leave one of them out");
+    if (files)
+      files->record_problem("data has `files` of a data set and a `path`: leave one of them out");
     config.dataset = "";
     config.files = "";
     try {
       config.path = path->as_path().string();
-      if (!node.outlines()) config.classes = labels_of_folder(config.path);
+      if (!node.is_outline()) config.classes = labels_of_folder(config.path);
     } catch (const Error& error) {
-      path->note("data.path: " + error.message());
+      path->record_problem("data.path: " + error.message());
     }
   } else if (files) {
     config.files = files->as_path().string();

@@ -40,7 +40,7 @@ std::string bar(double done, int width, bool colour) {
 Screen Screen::standard_output() {
   Screen screen;
   const Terminal terminal = terminal_at(STDOUT_FILENO);
-  screen.terminal = terminal.redraws;
+  screen.terminal = terminal.can_redraw_line;
   screen.colour = terminal.colour;
   screen.columns = terminal.columns;
   return screen;

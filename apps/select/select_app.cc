@@ -93,7 +93,7 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
   }
   note(fmt::format("another run is making these points in {}: this one waits for them",
                    config.store().string()));
-  auto lock = FileLock::take(file, [&] { return run.stop.stop_requested(); });
+  auto lock = FileLock::acquire(file, [&] { return run.stop.stop_requested(); });
   if (!lock)
     throw_error(ErrorCode::kCancelled, "interrupted while it waited for {}", file.string());
   return lock;

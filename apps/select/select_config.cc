@@ -103,7 +103,7 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
       "neighbors",
       KeyDescription("Similar rows, where they are known: a column of Parquet files, or two "
                      "files")
-          .also("name of a column")
+          .alternative("name of a column")
           .by_default("Weft finds them"));
   if (neighbours && neighbours->kind() == ConfigNode::Kind::kScalar) {
     input.neighbours = neighbours->as<std::string>();
@@ -132,7 +132,7 @@ void read_input(const ConfigNode& node, SelectConfig& config) {
                                        ".parquet), pictures or texts (a folder), or a data "
                                        "set")
                             .type("path, fashion-mnist, kjv or linux-doc"));
-  if (path || node.outlines()) read_files(node, config);
+  if (path || node.is_outline()) read_files(node, config);
   if (const auto points = node.find(
           "points", KeyDescription("Instead of path: a folder with points.json").type("path")))
     config.points = points->as_path();
@@ -165,10 +165,11 @@ Objective read_objective(const ConfigNode& node) {
   node.read("weights", weights,
             "Instead of alpha: weights of utility and similarity, such as [30, 1]");
   if (weights.empty()) return Objective::of_alpha(static_cast<int>(thousandths(alpha)));
-  if (node.has("alpha")) node.at("weights").note("selection: alpha and weights exclude each other");
+  if (node.has("alpha"))
+    node.at("weights").record_problem("selection: alpha and weights exclude each other");
   if (weights.size() != 2 || weights[0] < 1 || weights[1] < 0 || weights[0] > 100'000 ||
       weights[1] > 100'000) {
-    node.at("weights").note(
+    node.at("weights").record_problem(
         "selection.weights: two whole numbers, of utility and similarity: [30, 1]");
     return {};
   }
@@ -216,7 +217,7 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
   config.ignore_memory_forecast = forecast == Forecast::kWarn;
   if (config.ignore_memory_forecast && config.partitions == 0)
     node.at("forecast")
-        .note(
+        .record_problem(
             "selection.forecast: warn needs a number of partitions: auto makes as many as fit the "
             "cap");
   rounds.rounds = 8;
@@ -277,30 +278,30 @@ std::filesystem::path SelectConfig::store() const {
 SelectConfig read_select(const ConfigDocument& document) {
   const ConfigNode root = document.root();
   SelectConfig config;
-  document.attempt([&] { config.name = actors::name_of_run(root).as<std::string>(); });
-  document.attempt([&] { actors::app_of_run(root).as<std::string>(); });
-  document.attempt([&] {
+  document.try_section([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.try_section([&] { actors::app_of_run(root).as<std::string>(); });
+  document.try_section([&] {
     if (const auto cluster = actors::cluster_section(root))
       config.cluster = actors::parse_cluster(*cluster);
   });
-  document.attempt([&] {
+  document.try_section([&] {
     if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);
   });
-  document.attempt([&] {
+  document.try_section([&] {
     if (const auto recovery = actors::recovery_section(root))
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
   });
-  document.attempt([&] { read_input(root.at("input", "What to choose from"), config); });
-  document.attempt([&] {
+  document.try_section([&] { read_input(root.at("input", "What to choose from"), config); });
+  document.try_section([&] {
     if (const auto graph = root.find("graph", "Which rows count as similar"))
       read_graph(*graph, config);
   });
-  document.attempt([&] {
+  document.try_section([&] {
     if (const auto selection = root.find("selection", "How many to choose, and how"))
       read_selection(*selection, config);
     else config.plan.rounds.rounds = 8;
   });
-  document.attempt([&] {
+  document.try_section([&] {
     if (const auto scratch = root.find(
             "scratch", KeyDescription("Folder for what is made on the way; it can be large")
                            .type("path")

@@ -150,23 +150,23 @@ struct ReadRun {
 ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   RunConfig config;
-  document.attempt([&] { config.name = actors::name_of_run(root).as<std::string>(); });
-  document.attempt([&] { actors::app_of_run(root).as<std::string>(); });
+  document.try_section([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.try_section([&] { actors::app_of_run(root).as<std::string>(); });
   root.read("seed", config.seed,
             "Start of all random numbers: initial parameters, order of the data, samples");
-  bool sound = document.attempt([&] {
+  bool sound = document.try_section([&] {
     if (const auto cluster = actors::cluster_section(root))
       config.cluster = actors::parse_cluster(*cluster);
   });
-  document.attempt([&] {
+  document.try_section([&] {
     // only checks; `weft run` passes the section to every process
     if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);
   });
-  sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
-  const bool trains = document.attempt([&] {
+  sound = document.try_section([&] { config.layout = mesh::parse_layout(root); }) && sound;
+  const bool trains = document.try_section([&] {
     config.training = parse_training(root.at("training", "Steps, batch, optimizer, validation"));
   });
-  sound = document.attempt([&] {
+  sound = document.try_section([&] {
     if (const auto recovery = actors::recovery_section(root))
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
     keep_spares_free(root, config);
@@ -174,7 +174,7 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
   config.layout.deterministic = config.cluster.device.deterministic;
-  document.attempt([&] {
+  document.try_section([&] {
     if (const auto checkpoint = root.find("checkpoint", "When checkpoints are written, and how"))
       config.checkpoint = parse_checkpoint(*checkpoint);
   });
@@ -185,7 +185,7 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
     config.layout.snapshot_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
-    sound = document.attempt([&] {
+    sound = document.try_section([&] {
       root.at("training")
           .at("batch")
           .fail(fmt::format("batch {} does not divide into {} microbatches; {} would",
@@ -194,11 +194,12 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
                                 config.layout.microbatches));
     });
   }
-  sound = sound && document.attempt([&] { check_hosts(root, config); });
-  sound = sound && document.attempt([&] { check_rows(root, config); });
+  sound = sound && document.try_section([&] { check_hosts(root, config); });
+  sound = sound && document.try_section([&] { check_rows(root, config); });
   // Reads the app's sections even if the batch is unknown, to report their errors.
   const BatchShape batch = sound ? config.batch() : BatchShape{};
-  sound = document.attempt([&] { config.model = read_model(root, batch, config, app); }) && sound;
+  sound =
+      document.try_section([&] { config.model = read_model(root, batch, config, app); }) && sound;
   return {std::move(config), sound};
 }
 
@@ -210,10 +211,10 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   auto [config, read] = read_run(document, app);
   const bool sound =
-      read && document.attempt([&] { check_sharding(root, config.model.graphs.train.graph); });
+      read && document.try_section([&] { check_sharding(root, config.model.graphs.train.graph); });
   mesh::TrainingPlan plan;
   if (sound) {
-    document.attempt([&, &config = config] {
+    document.try_section([&, &config = config] {
       try {
         plan = plan_of(config);
       } catch (const Error& error) {

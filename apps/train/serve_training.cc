@@ -251,9 +251,9 @@ std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> s
 void note_missing_gpus(DeviceKind kind) {
   if (kind != DeviceKind::kCuda) return;
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
-  if (!support.missing.empty())
+  if (!support.unavailable_reason.empty())
     say(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n",
-        support.missing);
+        support.unavailable_reason);
 }
 
 /// `note` is called on a recovery before the first step.

@@ -23,7 +23,7 @@ void flush_to_disk(const fs::path& path) {
                 std::strerror(reason));
 }
 
-fs::path unfinished(const fs::path& path) {
+fs::path temporary_name_of(const fs::path& path) {
   return path.string() + fmt::format(".{}.new", ::gettid());
 }
 
@@ -62,13 +62,13 @@ void rename_to(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 void write_atomically(const fs::path& path, const std::string& content, ::mode_t mode) {
-  const fs::path temporary = unfinished(path);
+  const fs::path temporary = temporary_name_of(path);
   write_new(temporary, content, mode);
   rename_to(temporary, path);
 }
 
 void write_durably(const fs::path& path, const std::string& content) {
-  const fs::path temporary = unfinished(path);
+  const fs::path temporary = temporary_name_of(path);
   write_new(temporary, content, 0666);
   flush_to_disk(temporary);
   rename_to(temporary, path);

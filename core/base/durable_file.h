@@ -12,7 +12,7 @@ void flush_to_disk(const std::filesystem::path& path);
 
 /// Returns the temporary name under which the calling thread writes a file before renaming it to
 /// `path`. No other thread on this machine uses the same name, even for the same `path`.
-std::filesystem::path unfinished(const std::filesystem::path& path);
+std::filesystem::path temporary_name_of(const std::filesystem::path& path);
 
 /// Writes a small file atomically: readers see the old or the new content. A crash of the machine
 /// may lose the new content. `mode` is that of chmod(), minus the umask. Throws

@@ -35,8 +35,8 @@ std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path,
   return std::nullopt;
 }
 
-std::optional<FileLock> FileLock::take(const std::filesystem::path& path,
-                                       const std::function<bool()>& gives_up, mode_t mode) {
+std::optional<FileLock> FileLock::acquire(const std::filesystem::path& path,
+                                          const std::function<bool()>& gives_up, mode_t mode) {
   for (;;) {
     if (auto lock = try_acquire(path, mode)) return lock;
     if (gives_up()) return std::nullopt;

@@ -17,8 +17,8 @@ class FileLock final {
   static std::optional<FileLock> try_acquire(const std::filesystem::path& path, mode_t mode = 0644);
   /// Blocks until the file is locked. Returns nullopt once `gives_up()`, polled every few
   /// milliseconds, returns true.
-  static std::optional<FileLock> take(const std::filesystem::path& path,
-                                      const std::function<bool()>& gives_up, mode_t mode = 0644);
+  static std::optional<FileLock> acquire(const std::filesystem::path& path,
+                                         const std::function<bool()>& gives_up, mode_t mode = 0644);
 
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;

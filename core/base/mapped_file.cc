@@ -23,7 +23,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   void* address = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
   ::close(fd);
   if (!known || address == MAP_FAILED)
-    throw_error(ErrorCode::kDataLoss, "{} cannot be mapped into memory", path.string());
+    throw_error(ErrorCode::kDataLoss,
+                "cannot map {} into memory: it is not a regular file, or memory ran out",
+                path.string());
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 

@@ -22,7 +22,7 @@ MemoryFile::MemoryFile(const char* name, std::string_view text)
   if (written >= 0) return;
   const int why = errno;
   if (descriptor_ >= 0) ::close(descriptor_);
-  throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
+  throw_error(ErrorCode::kResourceExhausted, "cannot create a file in memory: {}",
               std::strerror(why));
 }
 

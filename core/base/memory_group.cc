@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Returns true if a comma-separated list contains `word`: "cpu,memory" contains "memory".
-bool lists(const std::string& words, const std::string& word) {
+bool list_contains(const std::string& words, const std::string& word) {
   return ("," + words + ",").find("," + word + ",") != std::string::npos;
 }
 
@@ -20,7 +20,7 @@ std::optional<std::string> own_group_path(const fs::path& root, int version) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool it = version == 2 ? line.starts_with("0::") : lists(controllers, "memory");
+    const bool it = version == 2 ? line.starts_with("0::") : list_contains(controllers, "memory");
     if (it) return line.substr(second + 1);
   }
   return std::nullopt;
@@ -43,7 +43,8 @@ std::optional<Mount> find_mount(const fs::path& root, int version) {
     std::istringstream after(line.substr(separator + 3));
     std::string type, source, options;
     after >> type >> source >> options;
-    const bool it = version == 2 ? type == "cgroup2" : type == "cgroup" && lists(options, "memory");
+    const bool it =
+        version == 2 ? type == "cgroup2" : type == "cgroup" && list_contains(options, "memory");
     if (it) return Mount{root / fs::path(point).relative_path(), group};
   }
   return std::nullopt;

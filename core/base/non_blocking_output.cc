@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kPollIntervalMs = 100;
 /// Bytes of one write to a slow reader; small, so that its progress is noticed.
-constexpr std::size_t kPiece = 4096;
+constexpr std::size_t kWriteChunkBytes = 4096;
 
 /// Method that keeps writes to a descriptor from blocking.
 enum class WriteMethod {
@@ -38,7 +38,7 @@ enum class WriteMethod {
 }  // namespace
 
 /// Buffer and thread behind the text for one descriptor.
-class UnblockedStream::Writer final {
+class NonBlockingStream::Writer final {
  public:
   explicit Writer(int descriptor) : descriptor_(descriptor) {
     struct stat status {};
@@ -64,7 +64,7 @@ class UnblockedStream::Writer final {
     if (waiting_.empty() && !writing_ && (way_ != WriteMethod::kBlocking || closed_))
       text = write_now(text);
     if (text.empty()) return;
-    if (closed_ || waiting_.size() + text.size() > kMost) {
+    if (closed_ || waiting_.size() + text.size() > kMaxBufferedBytes) {
       dropped_bytes_ += text.size();
       return;
     }
@@ -130,7 +130,7 @@ class UnblockedStream::Writer final {
     while (true) {
       changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
       if (closed_) return;
-      const std::string piece = waiting_.substr(0, kPiece);
+      const std::string piece = waiting_.substr(0, kWriteChunkBytes);
       writing_ = true;
       lock.unlock();
       const ssize_t taken = write_when_ready(piece);
@@ -140,8 +140,9 @@ class UnblockedStream::Writer final {
       waiting_.erase(0, taken > 0 ? taken : piece.size());
       written_ += piece.size();
       if (waiting_.empty() && dropped_bytes_ > 0) {
-        waiting_ = fmt::format("\nweft: {} bytes of output are left out here: nothing read them\n",
-                               std::exchange(dropped_bytes_, 0));
+        waiting_ = fmt::format(
+            "\nweft: {} bytes of output were dropped here, because they were not read in time\n",
+            std::exchange(dropped_bytes_, 0));
       }
       changed_.notify_all();
     }
@@ -172,14 +173,15 @@ class UnblockedStream::Writer final {
 
 /// Keeps a writer until the process exits, because threads that outlive its stream may print.
 /// Returns its address.
-void* UnblockedStream::keep(std::shared_ptr<Writer> writer) {
+void* NonBlockingStream::keep(std::shared_ptr<Writer> writer) {
   static auto& mutex = *new Mutex;
   static auto& kept = *new std::list<std::shared_ptr<Writer>>;
   const std::lock_guard lock(mutex);
   return &kept.emplace_back(std::move(writer));
 }
 
-UnblockedStream::UnblockedStream(int descriptor) : writer_(std::make_shared<Writer>(descriptor)) {
+NonBlockingStream::NonBlockingStream(int descriptor)
+    : writer_(std::make_shared<Writer>(descriptor)) {
   cookie_io_functions_t functions{};
   functions.write = [](void* cookie, const char* text, std::size_t size) -> ssize_t {
     const auto& writer = *static_cast<std::shared_ptr<Writer>*>(cookie);
@@ -190,12 +192,12 @@ UnblockedStream::UnblockedStream(int descriptor) : writer_(std::make_shared<Writ
   std::setvbuf(file_, nullptr, ::isatty(descriptor) == 1 ? _IOLBF : _IOFBF, BUFSIZ);
 }
 
-UnblockedStream::~UnblockedStream() {
+NonBlockingStream::~NonBlockingStream() {
   std::fflush(file_);
   writer_->close();
 }
 
-bool UnblockedStream::drain(Nanoseconds patience) {
+bool NonBlockingStream::drain(Nanoseconds patience) {
   std::fflush(file_);
   return writer_->wait_until_empty(patience);
 }
@@ -205,10 +207,10 @@ NonBlockingOutput::NonBlockingOutput(Streams streams) {
   for (const int fatal : {SIGPIPE, SIGXFSZ, SIGTTOU}) ::signal(fatal, SIG_IGN);
   if (streams == Streams::kBoth) {
     std::fflush(stdout);
-    output_ = std::make_unique<UnblockedStream>(STDOUT_FILENO);
+    output_ = std::make_unique<NonBlockingStream>(STDOUT_FILENO);
     stdout = output_->file();
   }
-  error_ = std::make_unique<UnblockedStream>(STDERR_FILENO);
+  error_ = std::make_unique<NonBlockingStream>(STDERR_FILENO);
   std::setvbuf(error_->file(), nullptr, _IONBF, 0);
   stderr = error_->file();
 }

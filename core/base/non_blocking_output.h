@@ -13,20 +13,20 @@ namespace weft {
 /// blocks and never fails.
 ///
 /// Text is written at once as far as the reader accepts it. A thread buffers the rest, at most
-/// kMost bytes, until the reader continues. Text beyond that is dropped, and a line reports the
-/// number of bytes. Text is dropped if the reader has hung up. file() is thread-safe.
-class UnblockedStream final {
+/// kMaxBufferedBytes, until the reader continues. Text beyond that is dropped, and a line reports
+/// the number of bytes. Text is dropped if the reader has hung up. file() is thread-safe.
+class NonBlockingStream final {
  public:
   /// Largest number of bytes buffered for the reader, besides those in a pipe or a terminal.
-  static constexpr std::size_t kMost = 256 * 1024;
+  static constexpr std::size_t kMaxBufferedBytes = 256 * 1024;
 
   /// Borrows `descriptor`, which must stay open.
-  explicit UnblockedStream(int descriptor);
-  UnblockedStream(const UnblockedStream&) = delete;
-  UnblockedStream& operator=(const UnblockedStream&) = delete;
+  explicit NonBlockingStream(int descriptor);
+  NonBlockingStream(const NonBlockingStream&) = delete;
+  NonBlockingStream& operator=(const NonBlockingStream&) = delete;
   /// Keeps file() valid for threads that still print. Text that the reader does not accept at once
   /// is dropped from now on.
-  ~UnblockedStream();
+  ~NonBlockingStream();
 
   std::FILE* file() const { return file_; }
   /// Flushes file() and blocks until the reader has accepted all text; returns true then. Gives up
@@ -44,7 +44,7 @@ class UnblockedStream final {
 /// Standard output and error of a process that must not stall or exit because of their readers.
 ///
 /// Construct once, first in main() or in the entry of a child process. Replaces `stdout` and
-/// `stderr` by UnblockedStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (file size
+/// `stderr` by NonBlockingStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (file size
 /// limit) and SIGTTOU (background job of a terminal), so that such a write fails instead of ending
 /// or stopping the process. No effect in a simulation.
 class NonBlockingOutput final {
@@ -61,7 +61,7 @@ class NonBlockingOutput final {
 
  private:
   static constexpr Nanoseconds kPatience = std::chrono::milliseconds(500);
-  std::unique_ptr<UnblockedStream> output_, error_;
+  std::unique_ptr<NonBlockingStream> output_, error_;
 };
 
 }  // namespace weft

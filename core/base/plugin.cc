@@ -37,8 +37,8 @@ void* plugin_entry(const std::string& file, const char* entry) {
     void* const function = ::dlsym(handle, entry);
     if (function == nullptr)
       throw_error(ErrorCode::kFailedPrecondition,
-                  "{} has no {}: it was built from other sources than this program; build both "
-                  "anew",
+                  "{} lacks the function {}: plugin and program are from different builds; build "
+                  "both again",
                   path.string(), entry);
     return function;
   }

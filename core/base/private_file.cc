@@ -23,14 +23,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = 64u << 10;
 constexpr int kMostLinks = 40;
 
-class Handle final {
+class OwnedDescriptor final {
  public:
-  explicit Handle(int number = -1) : number_(number) {}
-  ~Handle() {
+  explicit OwnedDescriptor(int number = -1) : number_(number) {}
+  ~OwnedDescriptor() {
     if (number_ >= 0) ::close(number_);
   }
-  Handle(Handle&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Handle& operator=(Handle&& other) noexcept {
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
@@ -61,7 +61,7 @@ bool is_of_proc(int folder) {
 
 /// Result of a path walk: the last folder, and a name in it that is not a file system link.
 struct Place {
-  Handle folder;
+  OwnedDescriptor folder;
   std::string name;
   bool of_proc = false;
   bool exists = false;
@@ -81,7 +81,7 @@ class PathResolver final {
       if (todo_.empty()) return Place{std::move(at_), ".", false, true};
       const std::string name = std::move(todo_.front());
       todo_.pop_front();
-      Handle next(::openat(at_.number(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      OwnedDescriptor next(::openat(at_.number(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
       if (!next.valid()) {
         if (errno == ENOENT && todo_.empty()) return Place{std::move(at_), name, false, false};
         return std::nullopt;
@@ -94,7 +94,7 @@ class PathResolver final {
         continue;
       }
       if (todo_.empty()) return Place{std::move(at_), name, of_proc, true};
-      at_ = of_proc ? Handle(::openat(at_.number(), name.c_str(), O_PATH | O_CLOEXEC))
+      at_ = of_proc ? OwnedDescriptor(::openat(at_.number(), name.c_str(), O_PATH | O_CLOEXEC))
                     : std::move(next);
     }
   }
@@ -108,7 +108,8 @@ class PathResolver final {
   /// Prepends the parts of `path` to the parts still to be resolved.
   void enter(const fs::path& path) {
     if (path.is_absolute() || !at_.valid())
-      at_ = Handle(::open(path.is_absolute() ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+      at_ =
+          OwnedDescriptor(::open(path.is_absolute() ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::deque<std::string> parts;
     for (const fs::path& part : path.relative_path())
       if (!part.empty() && part != ".") parts.push_back(part.string());
@@ -134,7 +135,7 @@ class PathResolver final {
   }
 
   const fs::path path_;
-  Handle at_;
+  OwnedDescriptor at_;
   std::deque<std::string> todo_;
   int links_ = 0;
 };
@@ -158,8 +159,8 @@ int open_trusted(const fs::path& path, int flags, mode_t mode) {
     if (writes && S_ISREG(about.st_mode) && about.st_nlink > 1 &&
         others_may_write(place->folder.number()))
       throw_error(ErrorCode::kFailedPrecondition,
-                  "{} has a second name, and other users can write to its folder, so another user "
-                  "may have put it there: {}",
+                  "{} has a second hard link, and other users can write to its folder, so another "
+                  "user may have put it there: {}",
                   path.string(), remedy);
   };
   struct stat about {};
@@ -167,8 +168,8 @@ int open_trusted(const fs::path& path, int flags, mode_t mode) {
   const int follows = place->of_proc ? 0 : AT_SYMLINK_NOFOLLOW;
   if (place->exists && ::fstatat(place->folder.number(), place->name.c_str(), &about, follows) == 0)
     check(about);
-  Handle opened(::openat(place->folder.number(), place->name.c_str(),
-                         flags | O_CLOEXEC | (place->of_proc ? 0 : O_NOFOLLOW), mode));
+  OwnedDescriptor opened(::openat(place->folder.number(), place->name.c_str(),
+                                  flags | O_CLOEXEC | (place->of_proc ? 0 : O_NOFOLLOW), mode));
   if (!opened.valid() || ::fstat(opened.number(), &about) != 0) return -1;
   check(about);
   return opened.release();
@@ -190,7 +191,7 @@ void create_private_folder(const fs::path& folder) {
   if (const fs::path above = folder.parent_path(); ::access(above.c_str(), F_OK) != 0)
     create_private_folder(above);
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(),
+    throw_error(ErrorCode::kFailedPrecondition, "cannot create the folder {}: {}", folder.string(),
                 std::strerror(errno));
   check_trusted_owner(folder, "give another folder");
 }
@@ -199,7 +200,7 @@ fs::path private_temporary_folder(const fs::path& temporary, const std::string& 
   fs::path folder = temporary / fmt::format("weft-{}", ::geteuid());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     throw_error(ErrorCode::kFailedPrecondition,
-                "{}, and the folder {} cannot be made: {}; set HOME", why, folder.string(),
+                "{}, and the folder {} cannot be created: {}; set HOME", why, folder.string(),
                 std::strerror(errno));
   struct stat about {};
   const bool there = ::lstat(folder.c_str(), &about) == 0;
@@ -217,7 +218,7 @@ fs::path private_temporary_folder(const fs::path& temporary, const std::string& 
 std::optional<std::string> read_private_file(const fs::path& path, const std::string& what,
                                              const std::string& hint,
                                              const std::string& open_hint) {
-  const Handle file(open_trusted(path, O_RDONLY | O_NOCTTY | O_NONBLOCK));
+  const OwnedDescriptor file(open_trusted(path, O_RDONLY | O_NOCTTY | O_NONBLOCK));
   if (!file.valid()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     throw_error(ErrorCode::kFailedPrecondition, "cannot read the {} {}: {}; {}", what,
@@ -237,19 +238,19 @@ std::optional<std::string> read_private_file(const fs::path& path, const std::st
   return text;
 }
 
-void write_private_file(const fs::path& path, const std::string& text, const std::string& what) {
+void write_private_file(const fs::path& path, const std::string& text, const std::string& what,
+                        const std::string& hint) {
   const fs::path part = path.string() + ".part";
   ::unlink(part.c_str());
-  const Handle file(open_trusted(part, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  const OwnedDescriptor file(open_trusted(part, O_WRONLY | O_CREAT | O_EXCL, 0600));
   errno = ENOSPC;  // the error to report for a short write
   if (file.valid() && ::write(file.number(), text.data(), text.size()) == std::ssize(text) &&
       ::rename(part.c_str(), path.c_str()) == 0)
     return;
   const int why = errno;
   ::unlink(part.c_str());
-  throw_error(ErrorCode::kFailedPrecondition,
-              "the head cannot write its {} {}: {}; give another folder with --state", what,
-              path.string(), std::strerror(why));
+  throw_error(ErrorCode::kFailedPrecondition, "cannot write the {} {}: {}; {}", what, path.string(),
+              std::strerror(why), hint);
 }
 
 }  // namespace weft

@@ -39,8 +39,9 @@ std::optional<std::string> read_private_file(const std::filesystem::path& path,
                                              const std::string& what, const std::string& hint,
                                              const std::string& open_hint);
 
-/// Writes a file atomically with mode 0600, replacing an existing one.
+/// Writes a file atomically with mode 0600, replacing an existing one. Throws
+/// Error(kFailedPrecondition), which ends with `hint`.
 void write_private_file(const std::filesystem::path& path, const std::string& text,
-                        const std::string& what);
+                        const std::string& what, const std::string& hint);
 
 }  // namespace weft

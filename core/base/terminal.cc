@@ -30,7 +30,7 @@ std::size_t width_of(std::string_view word) {
   return width;
 }
 
-std::string wrap_line(std::string_view line, std::size_t columns, std::size_t hang) {
+std::string wrap_line(std::string_view line, std::size_t columns, std::size_t continuation_indent) {
   const std::size_t margin = std::min(line.find_first_not_of(' '), line.size());
   if (width_of(line) <= columns) return std::string(line);
   std::string text;
@@ -40,9 +40,9 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
     const std::size_t end = std::min(line.find(' ', word), line.size());
     const std::string_view next = line.substr(word, end - word);
     const std::size_t width = width_of(next);
-    if (at > margin + hang && at + (word - begin) + width > columns) {
-      text += "\n" + std::string(margin + hang, ' ');
-      at = margin + hang;
+    if (at > margin + continuation_indent && at + (word - begin) + width > columns) {
+      text += "\n" + std::string(margin + continuation_indent, ' ');
+      at = margin + continuation_indent;
     } else {
       text.append(word - begin, ' ');
       at += word - begin;
@@ -57,7 +57,7 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
 }  // namespace
 
 std::string message_prefix(std::FILE* out) {
-  return out == stderr && terminal_at(STDERR_FILENO).redraws ? "\r\x1b[K" : "";
+  return out == stderr && terminal_at(STDERR_FILENO).can_redraw_line ? "\r\x1b[K" : "";
 }
 
 void open_standard_descriptors() {
@@ -85,20 +85,21 @@ Terminal terminal_at(int descriptor) {
   Terminal terminal;
   const char* kind = std::getenv("TERM");
   const char* no_colour = std::getenv("NO_COLOR");
-  terminal.redraws =
+  terminal.can_redraw_line =
       ::isatty(descriptor) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
-  terminal.colour = terminal.redraws && (no_colour == nullptr || *no_colour == '\0');
+  terminal.colour = terminal.can_redraw_line && (no_colour == nullptr || *no_colour == '\0');
   winsize size{};
   if (::isatty(descriptor) == 1 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     terminal.columns = size.ws_col;
   return terminal;
 }
 
-std::string wrap_lines(const std::string& text, int columns, int hang) {
+std::string wrap_lines(const std::string& text, int columns, int continuation_indent) {
   std::string result;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    result += wrap_line(std::string_view(text).substr(begin, end - begin), columns, hang);
+    result +=
+        wrap_line(std::string_view(text).substr(begin, end - begin), columns, continuation_indent);
     if (end == text.size()) break;
     result += '\n';
     begin = end + 1;
@@ -106,10 +107,11 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
   return result;
 }
 
-std::string wrapped_for_terminal(int descriptor, const std::string& text, int hang) {
+std::string wrapped_for_terminal(int descriptor, const std::string& text, int continuation_indent) {
   const std::string shown = printable(text);
-  return ::isatty(descriptor) == 1 ? wrap_lines(shown, terminal_at(descriptor).columns, hang)
-                                   : shown;
+  return ::isatty(descriptor) == 1
+             ? wrap_lines(shown, terminal_at(descriptor).columns, continuation_indent)
+             : shown;
 }
 
 }  // namespace weft

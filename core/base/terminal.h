@@ -33,20 +33,21 @@ int exit_status_after_flush(const std::string& program, int status);
 
 /// Capabilities of the terminal, if any, behind a file descriptor.
 struct Terminal {
-  bool redraws = false;  ///< A terminal whose current line can be redrawn.
-  bool colour = false;   ///< Colours are supported, and NO_COLOR (no-color.org) is not set.
+  bool can_redraw_line = false;  ///< True for a terminal whose current line can be redrawn.
+  bool colour = false;           ///< Colours are supported, and NO_COLOR (no-color.org) is not set.
   int columns = 80;
 };
 
 Terminal terminal_at(int descriptor);
 
-/// Breaks lines longer than `columns` at spaces. Continuation lines are indented `hang` columns
-/// more than the line's start. A longer word is not split. Escape sequences have width 0, other
-/// characters width 1.
+/// Breaks lines longer than `columns` at spaces. Continuation lines are indented
+/// `continuation_indent` columns more than the line's start. A longer word is not split. Escape
+/// sequences have width 0, other characters width 1.
 ///   wrap_lines("  model  GPT: four layers", 20, 7) is "  model  GPT: four\n         layers"
-std::string wrap_lines(const std::string& text, int columns, int hang);
+std::string wrap_lines(const std::string& text, int columns, int continuation_indent);
 /// Returns printable(text), wrapped at the terminal's width if `descriptor` is a terminal. Pipes
 /// and files get unwrapped lines.
-std::string wrapped_for_terminal(int descriptor, const std::string& text, int hang = 2);
+std::string wrapped_for_terminal(int descriptor, const std::string& text,
+                                 int continuation_indent = 2);
 
 }  // namespace weft

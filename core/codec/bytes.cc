@@ -21,7 +21,7 @@ std::size_t ByteReader::read_count(std::size_t min_bytes_each) {
   const std::size_t count = read<std::uint32_t>();
   const std::size_t limit = min_bytes_each == 0 ? kMaxEmptyElements : remaining() / min_bytes_each;
   if (count > limit)
-    fail(fmt::format("{} elements of at least {} bytes are announced, but only {} bytes are left",
+    fail(fmt::format("a count of {} elements of at least {} bytes exceeds the remaining {} bytes",
                      count, min_bytes_each, remaining()));
   return count;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <sstream>
@@ -22,13 +24,17 @@ ConfigDocument::~ConfigDocument() = default;
 ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
                                     std::span<const std::string> overrides,
                                     const std::filesystem::path& folder) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   // Inserting an empty file's stream buffer sets failbit, so an empty file is handled separately.
   const bool is_empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
   if (is_empty) file.clear();
-  if (!file || std::filesystem::is_directory(path) || (!is_empty && !(text << file.rdbuf())))
-    throw_error(ErrorCode::kInvalidConfig, "{}: cannot be read; is the path right?", path.string());
+  if (!file || std::filesystem::is_directory(path) || (!is_empty && !(text << file.rdbuf()))) {
+    const int reason = std::filesystem::is_directory(path) ? EISDIR : errno;
+    throw_error(ErrorCode::kInvalidConfig, "{}: cannot be read{}{}; check the path", path.string(),
+                reason == 0 ? "" : ": ", reason == 0 ? "" : std::strerror(reason));
+  }
   ConfigDocument document = parse(text.str(), path.string(), overrides);
   if (!folder.empty()) document.tree_->folder = folder;
   std::error_code failed;
@@ -109,7 +115,7 @@ void ConfigDocument::set_path(const std::string& key, const std::filesystem::pat
     value.quoted = true;
     found = true;
   });
-  WEFT_CHECK(found, "{} is no value of {}", key, tree_->name);
+  WEFT_CHECK(found, "{} is not a value of {}", key, tree_->name);
 }
 
 std::vector<std::string> ConfigDocument::keys_at(const std::string& where) const {
@@ -120,7 +126,7 @@ std::vector<std::string> ConfigDocument::keys_at(const std::string& where) const
 
 ConfigNode ConfigDocument::root() const { return ConfigNode(tree_.get(), tree_->root.get()); }
 
-bool ConfigDocument::attempt(const std::function<void()>& read_section) const {
+bool ConfigDocument::try_section(const std::function<void()>& read_section) const {
   try {
     read_section();
     return true;

@@ -18,8 +18,8 @@ namespace weft {
 /// Nodes borrow from the document. Not thread-safe.
 ///
 ///   auto document = ConfigDocument::load("cluster.yaml", {"training.steps=10"});
-///   document.attempt([&] { cluster = parse_cluster(document.root().at("cluster")); });
-///   document.attempt([&] { training = parse_training(document.root().at("training")); });
+///   document.try_section([&] { cluster = parse_cluster(document.root().at("cluster")); });
+///   document.try_section([&] { training = parse_training(document.root().at("training")); });
 ///   // throws every problem of all sections, and every key that was not read
 ///   document.finish();
 class ConfigDocument {
@@ -66,7 +66,7 @@ class ConfigDocument {
   /// Returns the recorded keys of an outline.
   const std::vector<ConfigKey>& keys() const;
   /// Runs `read_section`. Keeps an Error(kInvalidConfig) for finish() and returns false then.
-  bool attempt(const std::function<void()>& read_section) const;
+  bool try_section(const std::function<void()>& read_section) const;
   /// Throws all problems found so far, in file order, including all keys that were not read.
   void finish() const;
 

@@ -108,7 +108,7 @@ Json schema_of(const KeyTree& tree) {
   } else if (!schema.empty()) {
     schema = {{"anyOf", Json::array({schema, {{"type", "null"}}})}};
   }
-  schema["description"] = tree.key->line;
+  schema["description"] = tree.key->summary;
   if (!tree.key->default_text.empty()) schema["default"] = tree.key->default_text;
   return schema;
 }
@@ -123,8 +123,8 @@ KeyDescription KeyDescription::type(std::string_view type) && {
   type_ = type;
   return *this;
 }
-KeyDescription KeyDescription::also(std::string_view also) && {
-  also_ = also;
+KeyDescription KeyDescription::alternative(std::string_view alternative) && {
+  alternative_ = alternative;
   return *this;
 }
 KeyDescription KeyDescription::by_default(std::string_view value) && {
@@ -160,7 +160,7 @@ std::string keys_text(const std::vector<ConfigKey>& keys) {
     if (!key.unit.empty()) value += fmt::format(", {}", key.unit);
     if (key.required) value += "; required";
     else if (!key.default_text.empty()) value += fmt::format("; default {}", key.default_text);
-    text += fmt::format("{}: {}\n    {}\n", key.path, value, key.line);
+    text += fmt::format("{}: {}\n    {}\n", key.path, value, key.summary);
   }
   return text;
 }
@@ -173,7 +173,7 @@ std::string keys_json(const std::vector<ConfigKey>& keys) {
                 {"required", key.required},
                 {"default", key.default_text.empty() ? Json() : Json(key.default_text)},
                 {"unit", key.unit.empty() ? Json() : Json(key.unit)},
-                {"line", key.line}};
+                {"line", key.summary}};
     if (!key.choices.empty()) one["choices"] = key.choices;
     if (key.min) one["min"] = *key.min;
     if (key.max) one["max"] = *key.max;

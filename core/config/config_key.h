@@ -10,14 +10,14 @@
 
 namespace weft {
 
-/// Description of a key for `weft keys`: one line, plus details that the reader's type lacks.
-/// Borrows its texts, which are literals.
+/// Description of a key for `weft keys`: a one-line summary, plus details that the reader's type
+/// lacks. Borrows its texts, which are literals.
 ///
 ///   node.read("steps", config.steps, KeyDescription("Optimizer steps of the run").unit("steps"));
 class KeyDescription {
  public:
-  KeyDescription(const char* line)
-      : line_(line) {}  // NOLINT(google-explicit-constructor): a literal
+  KeyDescription(const char* summary)
+      : summary_(summary) {}  // NOLINT(google-explicit-constructor): a literal
 
   /// Sets the unit of a count: "steps", "tokens". Sizes, durations and rates have their own
   /// notation.
@@ -26,18 +26,18 @@ class KeyDescription {
   /// `weft keys` does not list keys inside it.
   KeyDescription type(std::string_view type) &&;
   /// Sets another permitted kind of value besides the reader's type: "FILE.csv".
-  KeyDescription also(std::string_view also) &&;
+  KeyDescription alternative(std::string_view alternative) &&;
   /// Sets the default if the variable passed to the reader does not contain it.
   KeyDescription by_default(std::string_view value) &&;
-  /// Marks a key that is required only together with another key, which the line names.
+  /// Marks a key that is required only together with another key, which the summary names.
   KeyDescription conditional() &&;
   /// Sets a common wrong word and its replacement: "gpu" for "cuda".
   KeyDescription synonym(std::string_view word, std::string_view meant) &&;
 
-  std::string_view line() const { return line_; }
+  std::string_view summary() const { return summary_; }
   std::string_view unit() const { return unit_; }
   std::string_view type() const { return type_; }
-  std::string_view also() const { return also_; }
+  std::string_view alternative() const { return alternative_; }
   std::string_view by_default() const { return default_; }
   bool is_conditional() const { return conditional_; }
   /// Returns the replacement of a synonym; empty for other words.
@@ -46,7 +46,7 @@ class KeyDescription {
   }
 
  private:
-  std::string_view line_, unit_, type_, also_, default_;
+  std::string_view summary_, unit_, type_, alternative_, default_;
   std::pair<std::string_view, std::string_view> synonym_;
   bool conditional_ = false;
 };
@@ -76,7 +76,7 @@ struct ConfigKey {
   bool required = false;
   std::string default_text;  ///< Default as YAML; empty: none.
   std::string unit;
-  std::string line;           ///< Description. An empty one is a defect of the reader.
+  std::string summary;        ///< One-line description. An empty one is a defect of the reader.
   bool accepts_text = false;  ///< True if a word may replace the map.
 
   friend bool operator==(const ConfigKey&, const ConfigKey&) = default;

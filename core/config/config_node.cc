@@ -124,18 +124,18 @@ std::string bytes_text(std::uint64_t bytes) {
 
 }  // namespace
 
-bool ConfigNode::outlines() const { return tree_->outline != nullptr; }
+bool ConfigNode::is_outline() const { return tree_->outline != nullptr; }
 
 ConfigKey& ConfigNode::declare(std::string_view key, const KeyDescription& text,
                                Presence presence) const {
   ConfigKey& described = tree_->outline->key(internal::child_path(path(), key));
-  described.line = text.line();
+  described.summary = text.summary();
   described.unit = text.unit();
   described.required = presence == Presence::kRequired && !text.is_conditional();
   described.type_text = text.type();
   set_default(described, "", text);
-  described.accepts_text = !text.also().empty();
-  if (described.accepts_text) described.type_text = text.also();
+  described.accepts_text = !text.alternative().empty();
+  if (described.accepts_text) described.type_text = text.alternative();
   return described;
 }
 
@@ -145,8 +145,9 @@ void ConfigNode::set_default(ConfigKey& key, const std::string& value, const Key
 
 void ConfigNode::describe_choices(ConfigKey& key, const KeyDescription& text) {
   key.type = ConfigKey::Type::kText;
-  key.type_text = fmt::format("one of {}{}", fmt::join(key.choices, ", "),
-                              text.also().empty() ? "" : fmt::format("; or {}", text.also()));
+  key.type_text =
+      fmt::format("one of {}{}", fmt::join(key.choices, ", "),
+                  text.alternative().empty() ? "" : fmt::format("; or {}", text.alternative()));
 }
 
 ConfigNode ConfigNode::outline_of(std::string_view key) const {
@@ -165,20 +166,20 @@ const std::string& ConfigNode::path() const { return value_->path; }
 std::string ConfigNode::where() const { return value_->where; }
 
 std::optional<ConfigNode> ConfigNode::find(std::string_view key, const KeyDescription& text) const {
-  if (!outlines()) return find(key);
+  if (!is_outline()) return find(key);
   declare(key, text, Presence::kOptional);
   if (!text.type().empty()) return std::nullopt;
   return outline_of(key);
 }
 
 ConfigNode ConfigNode::at(std::string_view key, const KeyDescription& text) const {
-  if (!outlines()) return at(key);
+  if (!is_outline()) return at(key);
   declare(key, text, Presence::kRequired);
   return outline_of(key);
 }
 
 std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
-  if (outlines()) {
+  if (is_outline()) {
     tree_->outline->key(internal::child_path(path(), key));
     return outline_of(key);
   }
@@ -189,7 +190,7 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
     value_->known_keys.emplace_back(key);
   auto* member = value_->member(key);
   if (member == nullptr) return std::nullopt;
-  member->asked = true;
+  member->was_read = true;
   if (member->value->kind == Kind::kNull) return std::nullopt;
   return ConfigNode(tree_, member->value.get());
 }
@@ -197,29 +198,29 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 ConfigNode ConfigNode::at(std::string_view key) const {
   if (auto node = find(key)) return *node;
   if (const auto* empty = value_->member(key))
-    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value",
+    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value; add one, or remove the key",
                 empty->value->where.starts_with(kCommandLine) ? empty->value->where : empty->where,
                 key);
   std::vector<std::string> present;
   for (const auto& member : value_->members)
-    if (!member.asked && !member.is_excluded) present.push_back(member.key);
+    if (!member.was_read && !member.is_excluded) present.push_back(member.key);
   const auto misspelt = nearest_name(key, present);
   if (misspelt)
     throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?",
                 value_->member(*misspelt)->where, *misspelt, path().empty() ? "" : " in " + path(),
                 key);
-  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(),
+  throw_error(ErrorCode::kInvalidConfig, "{}: {} needs the key '{}'", where(),
               path().empty() ? "the document" : path(), key);
 }
 
 void ConfigNode::exclude_key(std::string_view key) const {
-  if (outlines()) return;
+  if (is_outline()) return;
   find(key);
   if (auto* member = value_->member(key)) member->is_excluded = true;
 }
 
 std::vector<ConfigNode> ConfigNode::items() const {
-  if (outlines()) {
+  if (is_outline()) {
     described().type = ConfigKey::Type::kList;
     if (described().type_text.empty()) described().type_text = "list";
     return {outline_of("[]")};
@@ -232,32 +233,33 @@ std::vector<ConfigNode> ConfigNode::items() const {
 
 std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries(
     std::string_view placeholder, const KeyDescription& text) const {
-  if (!outlines()) return entries();
+  if (!is_outline()) return entries();
   declare(placeholder, text, Presence::kOptional);
   if (!text.type().empty()) return {};
   return {{std::string(placeholder), outline_of(placeholder)}};
 }
 
 std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
-  if (outlines()) return {{"NAME", outline_of("NAME")}};
+  if (is_outline()) return {{"NAME", outline_of("NAME")}};
   if (value_->kind == Kind::kNull) return {};
   if (value_->kind != Kind::kMap) mismatch("a map of keys");
   std::vector<std::pair<std::string, ConfigNode>> nodes;
   for (auto& member : value_->members) {
-    member.asked = true;
+    member.was_read = true;
     nodes.emplace_back(member.key, ConfigNode(tree_, member.value.get()));
   }
   return nodes;
 }
 
-void ConfigNode::note(std::string text) const {
-  tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)});
+void ConfigNode::record_problem(std::string text) const {
+  tree_->record_problem({value_->order, path(), fmt::format("{}: {}", where(), text)});
 }
 
 void ConfigNode::record_key_problem(std::string_view key, std::string text) const {
   const auto* member = value_->member(key);
-  if (member == nullptr) return note(std::move(text));
-  tree_->note({member->order, member->value->path, fmt::format("{}: {}", member->where, text)});
+  if (member == nullptr) return record_problem(std::move(text));
+  tree_->record_problem(
+      {member->order, member->value->path, fmt::format("{}: {}", member->where, text)});
 }
 
 void ConfigNode::fail(std::string text) const {
@@ -270,16 +272,17 @@ void ConfigNode::record_current_error(std::string_view key) const {
   const auto* member = value_->member(key);
   const internal::ConfigValue& origin = member == nullptr ? *value_ : *member->value;
   std::istringstream lines(error.message());
-  for (std::string line; std::getline(lines, line);) tree_->note({origin.order, origin.path, line});
+  for (std::string line; std::getline(lines, line);)
+    tree_->record_problem({origin.order, origin.path, line});
 }
 
 void ConfigNode::finish() const {
-  if (outlines()) {
+  if (is_outline()) {
     // Ends the reader at a section or the document; values nested deeper are read on.
     if (path().find_first_of(".[") == std::string::npos) throw internal::OutlineSectionEnd();
     return;
   }
-  tree_->note_unread(*value_);
+  tree_->record_unread_keys(*value_);
   tree_->throw_problems(path());
 }
 
@@ -297,7 +300,7 @@ const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const
 }
 
 std::int64_t ConfigNode::as_integer(std::int64_t min, std::int64_t max) const {
-  if (outlines()) {
+  if (is_outline()) {
     internal::describe_integer(described(), min, max);
     return std::clamp<std::int64_t>(0, min, max);
   }
@@ -310,7 +313,7 @@ std::int64_t ConfigNode::as_integer(std::int64_t min, std::int64_t max) const {
 }
 
 double ConfigNode::as_number(double min, double max) const {
-  if (outlines()) {
+  if (is_outline()) {
     internal::describe_number(described(), min, max);
     return std::clamp(0.0, min, max);
   }
@@ -323,7 +326,7 @@ double ConfigNode::as_number(double min, double max) const {
 }
 
 bool ConfigNode::as_bool() const {
-  if (outlines()) {
+  if (is_outline()) {
     internal::describe_flag(described());
     return false;
   }
@@ -333,13 +336,13 @@ bool ConfigNode::as_bool() const {
 }
 
 std::string ConfigNode::as_string() const {
-  if (!outlines()) return scalar("text").text;
+  if (!is_outline()) return scalar("text").text;
   if (described().type_text.empty()) internal::describe_text(described());
   return "";
 }
 
 std::filesystem::path ConfigNode::as_path() const {
-  if (outlines()) {
+  if (is_outline()) {
     described().type = ConfigKey::Type::kPath;
     if (described().type_text.empty()) described().type_text = "path";
     return {};
@@ -373,7 +376,7 @@ std::filesystem::path ConfigNode::as_input_file() const {
 bool ConfigNode::names_input_file() const { return value_->is_input_file; }
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
-  if (outlines()) {
+  if (is_outline()) {
     internal::describe_duration(described());
     return min;
   }
@@ -398,7 +401,7 @@ Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
 
 bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyDescription& text,
                             Range<std::uint64_t> range) const {
-  if (outlines()) {
+  if (is_outline()) {
     ConfigKey& described = declare(key, text, Presence::kOptional);
     described.type = ConfigKey::Type::kBytes;
     described.type_text =
@@ -411,7 +414,7 @@ bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyD
 }
 
 bool ConfigNode::read_rate(std::string_view key, double& out, const KeyDescription& text) const {
-  if (outlines()) {
+  if (is_outline()) {
     ConfigKey& described = declare(key, text, Presence::kOptional);
     described.type = ConfigKey::Type::kRate;
     described.type_text = "rate, such as 10gbit, 250mbit, 114MiB (a second)";
@@ -455,7 +458,7 @@ double ConfigNode::as_rate() const {
 
 std::size_t ConfigNode::choice(const std::vector<std::string>& names,
                                const KeyDescription& text) const {
-  if (outlines()) {
+  if (is_outline()) {
     described().choices = names;
     describe_choices(described(), text);
     return 0;

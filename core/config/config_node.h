@@ -167,7 +167,7 @@ class ConfigNode {
   ConfigNode at(std::string_view key, const KeyDescription& text) const;
   /// Returns true for a node of an outline. Readers should then skip checks of values, which are
   /// absent.
-  bool outlines() const;
+  bool is_outline() const;
   /// Leaves `key` to another reader: finish() ignores it and everything below.
   void exclude_key(std::string_view key) const;
 
@@ -206,7 +206,7 @@ class ConfigNode {
   template <typename E>
   bool read_enum(std::string_view key, E& out, const EnumNames<E>& names,
                  const KeyDescription& text = "") const {
-    if (outlines()) {
+    if (is_outline()) {
       ConfigKey& described = declare(key, text, Presence::kOptional);
       for (const auto& [name, value] : names) {
         described.choices.push_back(name);
@@ -258,7 +258,7 @@ class ConfigNode {
                                                           const KeyDescription& text) const;
 
   /// Records a problem with this value for finish() to throw: "FILE:LINE:COLUMN: <text>".
-  void note(std::string text) const;
+  void record_problem(std::string text) const;
   /// Records a problem at the place of one of this map's keys.
   void record_key_problem(std::string_view key, std::string text) const;
   [[noreturn]] void fail(std::string text) const;
@@ -276,7 +276,7 @@ class ConfigNode {
   template <typename T>
   bool read_value(std::string_view key, Presence presence, T& out, const KeyDescription& text,
                   const Range<T>& range) const {
-    if (outlines()) {
+    if (is_outline()) {
       ConfigKey& described = declare(key, text, presence);
       internal::describe_type<T>(described, range);
       if (presence == Presence::kOptional) set_default(described, internal::yaml_text(out), text);

@@ -11,13 +11,13 @@ void ConfigSections::read(const std::function<void()>& parse) {
   } catch (const internal::OutlineSectionEnd&) {
     // The section has read all of its keys.
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidConfig || root_.outlines()) throw;
+    if (error.code() != ErrorCode::kInvalidConfig || root_.is_outline()) throw;
     problems_ += (problems_.empty() ? "" : "\n") + error.message();
   }
 }
 
 void ConfigSections::finish() const {
-  if (root_.outlines()) throw internal::OutlineSectionEnd();
+  if (root_.is_outline()) throw internal::OutlineSectionEnd();
   if (!problems_.empty()) throw Error(ErrorCode::kInvalidConfig, problems_);
 }
 

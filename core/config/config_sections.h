@@ -15,7 +15,7 @@ class ConfigSections final {
   explicit ConfigSections(const ConfigNode& root) : root_(root) {}
   /// Runs `parse` and keeps the text of an Error(kInvalidConfig).
   void read(const std::function<void()>& parse);
-  bool clean() const { return problems_.empty(); }
+  bool has_no_problems() const { return problems_.empty(); }
   /// Throws Error(kInvalidConfig) with all problems. On an outline, ends the reader.
   void finish() const;
 

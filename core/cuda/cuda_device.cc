@@ -130,13 +130,12 @@ void CudaDevice::throw_exhausted(std::size_t bytes) {
     for (const auto& [data, block] : blocks_)
       used += block.origin == Origin::kPinned ? 0 : block.size;
   }
-  throw_error(ErrorCode::kResourceExhausted,
-              "{} has no {} of memory left: of {}, {} are free; tensors and programs of this "
-              "process hold {}, the rest is "
-              "libraries' and other "
-              "processes'. Use smaller microbatches, `recompute: true`, or more devices",
-              name_, format_bytes(bytes), format_bytes(total), format_bytes(free),
-              format_bytes(used));
+  throw_error(
+      ErrorCode::kResourceExhausted,
+      "{} has no {} of memory left: {} in total, {} free, {} used by tensors and programs of "
+      "this process; the rest is used by libraries and other processes. Use smaller "
+      "microbatches, `recompute: true`, or more devices",
+      name_, format_bytes(bytes), format_bytes(total), format_bytes(free), format_bytes(used));
 }
 
 void CudaDevice::release(std::byte* data, std::size_t) noexcept {

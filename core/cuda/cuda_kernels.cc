@@ -25,7 +25,7 @@ class OpWorkspace {
   OpWorkspace(const OpWorkspace&) = delete;
   OpWorkspace& operator=(const OpWorkspace&) = delete;
   ~OpWorkspace() {
-    for (void* const block : kept_) cudaFree(block);
+    for (void* const block : retired_blocks_) cudaFree(block);
     cudaFree(block_);
   }
 
@@ -36,7 +36,7 @@ class OpWorkspace {
       result = static_cast<std::byte*>(block_) + used_;
     } else {
       cuda::check_cuda(cudaMallocAsync(&result, bytes, stream), "allocating work space");
-      beside_.push_back(result);
+      overflow_blocks_.push_back(result);
     }
     used_ += bytes;
     wanted_ = std::max(wanted_, used_);
@@ -47,9 +47,9 @@ class OpWorkspace {
   void end_op(cudaStream_t stream) {
     const bool used = used_ > 0;
     used_ = 0;
-    while (!beside_.empty()) {
-      void* const block = beside_.back();
-      beside_.pop_back();
+    while (!overflow_blocks_.empty()) {
+      void* const block = overflow_blocks_.back();
+      overflow_blocks_.pop_back();
       cuda::check_cuda(cudaFreeAsync(block, stream), "freeing work space");
     }
     if (!used) return;
@@ -66,15 +66,15 @@ class OpWorkspace {
   /// unfinished graph has no address to be freed.
   void abandon_op(cudaStream_t stream) noexcept {
     used_ = 0;
-    for (void* const block : beside_) cudaFreeAsync(block, stream);
-    beside_.clear();
+    for (void* const block : overflow_blocks_) cudaFreeAsync(block, stream);
+    overflow_blocks_.clear();
     cudaGetLastError();
   }
 
  private:
   void grow(cudaStream_t stream) {
     if (recorded_) {
-      kept_.push_back(block_);
+      retired_blocks_.push_back(block_);
     } else if (block_ != nullptr) {
       cuda::check_cuda(cudaFreeAsync(block_, stream), "freeing work space");
     }
@@ -88,7 +88,7 @@ class OpWorkspace {
   void* block_ = nullptr;
   std::size_t size_ = 0, used_ = 0, wanted_ = 0;
   bool recorded_ = false;  ///< True if a graph may contain the address of block_.
-  std::vector<void*> beside_, kept_;
+  std::vector<void*> overflow_blocks_, retired_blocks_;
 };
 
 int current_device() {
@@ -182,8 +182,8 @@ void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
 
 void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream) {
   WEFT_CHECK(from.size() == to.size(), "{} and {} elements", from.size(), to.size());
-  cuda::map(stream, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(), to.size(), 0,
-            false);
+  cuda::launch_elementwise(stream, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(),
+                           to.size(), 0, false);
 }
 
 void CudaKernels::adamw(const AdamW& step, std::span<const AdamWParameter> parameters,

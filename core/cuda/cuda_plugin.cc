@@ -28,24 +28,26 @@ class Plugin final : public CudaPlugin {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (driver == 0) {
-      support.missing = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
+      support.unavailable_reason = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
     } else if (status == cudaErrorInsufficientDriver) {
-      support.missing = fmt::format(
-          "the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the "
+      support.unavailable_reason = fmt::format(
+          "the driver is too old: it supports CUDA {}, the libraries need CUDA {}; update the "
           "driver",
           support.driver, support.runtime);
     } else if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
-      support.missing =
-          "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
+      support.unavailable_reason =
+          "the driver finds no GPU (GPUs not listed in CUDA_VISIBLE_DEVICES are hidden)";
     } else if (status != cudaSuccess) {
-      support.missing = fmt::format("the driver does not start: {} ({})",
-                                    cudaGetErrorString(status), cudaGetErrorName(status));
+      support.unavailable_reason =
+          fmt::format("the driver failed to start: {} ({})", cudaGetErrorString(status),
+                      cudaGetErrorName(status));
     }
-    for (int gpu = 0; gpu < count && support.missing.empty(); ++gpu) {
+    for (int gpu = 0; gpu < count && support.unavailable_reason.empty(); ++gpu) {
       cudaDeviceProp properties;
       if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu);
           error != cudaSuccess) {
-        support.missing = fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
+        support.unavailable_reason =
+            fmt::format("GPU {} cannot be queried: {}", gpu, cudaGetErrorString(error));
         break;
       }
       support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major,

@@ -31,7 +31,8 @@ struct CudaSupport {
   /// Newest CUDA version that the driver supports, "13.0"; "" without a driver.
   std::string driver;
   std::string runtime;  ///< CUDA version of the libraries, "13.0".
-  std::string missing;  ///< Reason why no GPU is available, and a remedy; "" if there is one.
+  std::string
+      unavailable_reason;  ///< Reason why no GPU is available, and a remedy; "" if there is one.
 };
 
 /// Interface of libweft_cuda.so for the programs that load it. Thread-safe.

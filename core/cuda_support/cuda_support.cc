@@ -10,7 +10,7 @@ CudaSupport cuda_support(const PluginSearch& search) {
     return open_plugin<CudaPlugin>(search)->support();
   } catch (const Error& error) {
     CudaSupport none;
-    none.missing = error.message();
+    none.unavailable_reason = error.message();
     return none;
   }
 }
@@ -19,8 +19,9 @@ std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
                                          const PluginSearch& search) {
   const auto plugin = open_plugin<CudaPlugin>(search);
   const CudaSupport support = plugin->support();
-  if (!support.missing.empty())
-    throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}", support.missing);
+  if (!support.unavailable_reason.empty())
+    throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}",
+                support.unavailable_reason);
   if (options.gpu < 0 || static_cast<std::size_t>(options.gpu) >= support.gpus.size()) {
     throw_error(ErrorCode::kFailedPrecondition, "there is no GPU {}: this process sees {}",
                 options.gpu, support.gpus.size());

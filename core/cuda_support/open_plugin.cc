@@ -61,17 +61,19 @@ std::string open_library(const std::string& library, const PluginSearch& search)
     }
     return false;
   };
-  if (open_in(search.asked)) return {};
+  if (open_in(search.configured_library_folders)) return {};
   if (open_file(library, failure)) return {};
   if (failure.find("cannot open shared object file") == std::string::npos) unreadable = failure;
-  if (open_in(search.usual)) return {};
+  if (open_in(search.default_library_folders)) return {};
   if (!unreadable.empty()) return fmt::format("{} cannot be opened: {}", library, unreadable);
   return fmt::format(
       "{} was not found: {}, the dynamic loader does not know it, and it is not in {}", library,
-      search.asked.empty() ? "WEFT_CUDA_LIBRARIES is not set"
-                           : "not in WEFT_CUDA_LIBRARIES (" + listed(search.asked) + ")",
-      search.usual.empty() ? "a CUDA Toolkit or a Python installation, as there are none here"
-                           : listed(search.usual));
+      search.configured_library_folders.empty()
+          ? "WEFT_CUDA_LIBRARIES is not set"
+          : "not in WEFT_CUDA_LIBRARIES (" + listed(search.configured_library_folders) + ")",
+      search.default_library_folders.empty()
+          ? "a CUDA Toolkit or a Python installation, as there are none here"
+          : listed(search.default_library_folders));
 }
 
 }  // namespace
@@ -107,7 +109,7 @@ void* open_plugin(std::string_view name, const char* entry, const PluginSearch& 
   void* const address = dlsym(handle, entry);
   if (address == nullptr) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} has no function {}: it is of another version of Weft; build it anew",
+                "{} lacks the function {}: it is from another version of Weft; build it again",
                 plugin.string(), entry);
   }
   return address;

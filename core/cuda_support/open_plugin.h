@@ -28,7 +28,7 @@ std::unique_ptr<Plugin> open_plugin(const PluginSearch& search) {
   std::unique_ptr<Plugin> plugin(entry(Plugin::stamp()));
   if (plugin == nullptr) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "lib{}.so was built from other sources than this program: build both anew",
+                "lib{}.so and this program are from different builds: build both again",
                 Plugin::kLibrary);
   }
   return plugin;

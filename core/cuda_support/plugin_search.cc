@@ -75,28 +75,29 @@ PluginSearch plugin_search(const PluginEnvironment& places) {
   search.plugins = folders_of(places.variable("WEFT_PLUGINS").value_or(""));
   if (!places.executable.empty())
     search.plugins.push_back(places.executable.parent_path().parent_path() / "lib");
-  search.asked = folders_of(places.variable("WEFT_CUDA_LIBRARIES").value_or(""));
+  search.configured_library_folders =
+      folders_of(places.variable("WEFT_CUDA_LIBRARIES").value_or(""));
 
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
     const std::string home = places.variable(name).value_or("");
-    if (!home.empty()) add_folder(search.usual, fs::path(home) / "lib64");
+    if (!home.empty()) add_folder(search.default_library_folders, fs::path(home) / "lib64");
   }
-  add_folder(search.usual, places.root / "usr/local/cuda/lib64");
+  add_folder(search.default_library_folders, places.root / "usr/local/cuda/lib64");
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const std::string prefix = places.variable(name).value_or("");
-    if (!prefix.empty()) add_python(search.usual, prefix);
+    if (!prefix.empty()) add_python(search.default_library_folders, prefix);
   }
   if (const auto folder = folder_in_path(places, "python3")) {
-    add_python(search.usual, folder->parent_path());
+    add_python(search.default_library_folders, folder->parent_path());
     // python3 may be a link to an interpreter in another prefix.
     std::error_code ignored;
     const fs::path target = fs::canonical(*folder / "python3", ignored);
-    if (!ignored) add_python(search.usual, target.parent_path().parent_path());
+    if (!ignored) add_python(search.default_library_folders, target.parent_path().parent_path());
   }
   if (const std::string home = places.variable("HOME").value_or(""); !home.empty())
-    add_python(search.usual, fs::path(home) / ".local");
-  add_python(search.usual, places.root / "usr/local");
-  add_python(search.usual, places.root / "usr");
+    add_python(search.default_library_folders, fs::path(home) / ".local");
+  add_python(search.default_library_folders, places.root / "usr/local");
+  add_python(search.default_library_folders, places.root / "usr");
   const std::string check = places.variable("WEFT_CUDA_CHECK").value_or("");
   search.check_every_op = !check.empty() && check != "0";
   return search;

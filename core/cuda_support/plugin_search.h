@@ -24,15 +24,15 @@ struct PluginSearch {
   /// Folders of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
   std::vector<std::filesystem::path> plugins;
   /// Folders of CUDA's libraries from WEFT_CUDA_LIBRARIES, searched before the dynamic loader's.
-  std::vector<std::filesystem::path> asked;
+  std::vector<std::filesystem::path> configured_library_folders;
   /// Folders searched after the dynamic loader's: a CUDA Toolkit, and the `nvidia/*/lib` folders of
   /// Python installations, which PyTorch and pip packages such as nvidia-cudnn-cu13 create.
-  std::vector<std::filesystem::path> usual;
+  std::vector<std::filesystem::path> default_library_folders;
   /// True if WEFT_CUDA_CHECK is set and not 0; see CudaDeviceOptions.
   bool check_every_op = false;
 };
 
-/// Returns the folders to search. `usual` contains existing folders only.
+/// Returns the folders to search. `default_library_folders` contains existing folders only.
 PluginSearch plugin_search(const PluginEnvironment& places);
 
 }  // namespace weft

@@ -24,7 +24,7 @@ constexpr Nanoseconds kMaxDispatchGap = std::chrono::milliseconds(1);
 
 /// Size from which memory is allocated by mmap, so that the kernel provides pages only on writing.
 /// Memory that ops would fill then has no pages.
-constexpr std::size_t kLazy = std::size_t{1} << 20;
+constexpr std::size_t kMmapThreshold = std::size_t{1} << 20;
 
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -36,7 +36,7 @@ void make_zero(std::span<std::byte> memory) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   const std::uintptr_t first = (begin + page_bytes() - 1) / page_bytes() * page_bytes();
   const std::uintptr_t last = (begin + memory.size()) / page_bytes() * page_bytes();
-  const bool whole = memory.size() >= kLazy &&
+  const bool whole = memory.size() >= kMmapThreshold &&
                      madvise(memory.data() + (first - begin), last - first, MADV_DONTNEED) == 0;
   if (!whole) {
     std::memset(memory.data(), 0, memory.size());
@@ -88,7 +88,7 @@ class EmulatedStream final : public Stream {
     // end.
     const bool at_once = now - woke_ <= kMaxDispatchGap;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
-    if (busy_until_ > now) timer_.hold_until(busy_until_);
+    if (busy_until_ > now) timer_.sleep_until(busy_until_);
     woke_ = std::max(timer_.now(), busy_until_);
   }
 
@@ -119,7 +119,8 @@ EmulatedDevice::EmulatedDevice(const EmulatedDeviceOptions& options,
                                std::unique_ptr<WaitableClock> timer)
     : options_(options), timer_(std::move(timer)) {
   if (options.flops_per_second < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "an emulated device cannot do {} operations a second",
+    throw_error(ErrorCode::kInvalidArgument,
+                "an emulated device cannot have {} operations a second; expected at least 0",
                 options.flops_per_second);
   }
 }
@@ -132,7 +133,7 @@ std::string EmulatedDevice::description() const {
 
 DeviceMemory EmulatedDevice::allocate(std::size_t bytes) {
   void* data = nullptr;
-  if (bytes >= kLazy) {
+  if (bytes >= kMmapThreshold) {
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                 -1, 0);
     if (data == MAP_FAILED) data = nullptr;
@@ -144,7 +145,7 @@ DeviceMemory EmulatedDevice::allocate(std::size_t bytes) {
 }
 
 void EmulatedDevice::release(std::byte* data, std::size_t size) noexcept {
-  if (size >= kLazy) munmap(data, size);
+  if (size >= kMmapThreshold) munmap(data, size);
   else std::free(data);
 }
 

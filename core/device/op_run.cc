@@ -7,8 +7,8 @@
 namespace weft {
 
 void throw_emulated_only(const Op& op) {
-  throw_error(ErrorCode::kFailedPrecondition, "{} computes nothing: run it on emulated devices",
-              to_string(op));
+  throw_error(ErrorCode::kFailedPrecondition,
+              "{} is an emulated op, which only emulated devices run", to_string(op));
 }
 
 void check_types(const Op& op, std::span<const TensorType> inputs,

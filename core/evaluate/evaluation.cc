@@ -142,7 +142,7 @@ TensorRef Evaluation::tensor(ValueId value) const {
 void Evaluation::require_host_memory() const {
   if (device_.is_host_memory()) return;
   throw_error(ErrorCode::kInvalidArgument,
-              "the host cannot touch the memory of {}: use read() and write()",
+              "the host cannot access the memory of {}: use read() and write()",
               device_.description());
 }
 

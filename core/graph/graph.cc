@@ -25,8 +25,8 @@ namespace {
 void require_within_limit(const std::string& name, const TensorType& type) {
   if (type.is_within_limit()) return;
   throw_error(ErrorCode::kInvalidArgument,
-              "tensor '{}' {} would take more than {}, the most that one may have", name,
-              to_string(type), format_bytes(kMaxTensorBytes));
+              "tensor '{}' {} is larger than {}, the limit for one tensor", name, to_string(type),
+              format_bytes(kMaxTensorBytes));
 }
 
 }  // namespace

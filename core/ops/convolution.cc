@@ -23,7 +23,8 @@ void require_pictures(const Op& op, std::span<const TensorType> inputs, std::siz
   require(inputs[input].shape.size() == 4, op, inputs,
           "input {} must have the shape [batch, height, width, channels]", input);
   require(op.integer("stride") >= 1 && op.integer("padding") >= 0, op, inputs,
-          "stride {} and padding {} are not possible", op.integer("stride"), op.integer("padding"));
+          "stride {} and padding {}: expected a stride of at least 1 and a padding of at least 0",
+          op.integer("stride"), op.integer("padding"));
 }
 
 std::vector<TensorType> infer_convolution(const Op& op, std::span<const TensorType> inputs) {
@@ -53,7 +54,7 @@ std::vector<TensorType> infer_convolution_input_grad(const Op& op,
   require(w.size() == 4 && w[3] == dy[3], op, inputs, "w's last dimension must equal dy's");
   const std::int64_t height = op.integer("height"), width = op.integer("width");
   require(convolved(op, height, w[0]) == dy[1] && convolved(op, width, w[1]) == dy[2], op, inputs,
-          "a picture of {} by {} does not convolve to dy's size", height, width);
+          "a picture of {} by {} does not give dy's size", height, width);
   return {{real, {dy[0], height, width, w[2]}}};
 }
 

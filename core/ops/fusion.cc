@@ -14,7 +14,7 @@ bool contains(const std::vector<std::uint32_t>& tensors, std::uint32_t tensor) {
 class Finder {
  public:
   Finder(std::span<const ListedOp> list, const ListedTensors& tensors)
-      : list_(list), tensors_(tensors), taken_(list.size()) {
+      : list_(list), tensors_(tensors), is_fused_(list.size()) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       for (const std::uint32_t tensor : list[i].inputs) uses_[tensor].push_back(i);
       for (const std::uint32_t tensor : list[i].outputs) makers_[tensor].push_back(i);
@@ -33,7 +33,7 @@ class Finder {
         default: break;
       }
       if (!fusion) continue;
-      taken_[fusion->first] = true;
+      is_fused_[fusion->first] = true;
       found_.push_back(std::move(*fusion));
     }
     return std::move(found_);
@@ -52,7 +52,7 @@ class Finder {
   }
 
   bool is(std::size_t at, OpKind kind) const {
-    return list_[at].op != nullptr && list_[at].op->kind == kind && !taken_[at];
+    return list_[at].op != nullptr && list_[at].op->kind == kind && !is_fused_[at];
   }
 
   bool can_wait(std::size_t first, std::size_t second) const {
@@ -137,7 +137,7 @@ class Finder {
 
   std::span<const ListedOp> list_;
   const ListedTensors& tensors_;
-  std::vector<bool> taken_;  ///< True if the op is the first of a pair.
+  std::vector<bool> is_fused_;  ///< True if the op is the first of a pair.
   std::map<std::uint32_t, std::vector<std::size_t>> uses_;
   std::map<std::uint32_t, std::vector<std::size_t>> makers_;
   std::vector<Fusion> found_;

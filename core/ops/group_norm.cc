@@ -23,8 +23,8 @@ void require_groups(const Op& op, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const std::int64_t size = op.integer("group_size");
   require(x.size() >= 2, op, inputs, "x must have the shape [batch, ..., channels]");
-  require(size >= 1 && x.back() % size == 0, op, inputs, "{} channels are not groups of {}",
-          x.back(), size);
+  require(size >= 1 && x.back() % size == 0, op, inputs,
+          "{} channels are not a multiple of group_size {}", x.back(), size);
 }
 
 std::vector<TensorType> infer_group_norm(const Op& op, std::span<const TensorType> inputs) {

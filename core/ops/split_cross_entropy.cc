@@ -22,7 +22,7 @@ namespace {
 
 void require_slice(const Op& op, std::span<const TensorType> inputs, std::int64_t size) {
   require(op.integer("count") == size && op.integer("first") >= 0, op, inputs,
-          "count must be the number of columns that are here");
+          "count must be the number of columns on this device");
 }
 
 Shape tokens_of(const Shape& logits) { return {logits.begin(), logits.end() - 1}; }

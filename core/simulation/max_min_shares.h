@@ -12,14 +12,14 @@ namespace weft {
 /// full, which fixes the shares of its users, and so on (Bertsekas and Gallager, Data Networks,
 /// section 6.5.2). Reuse one object: later rounds allocate nothing. Not thread-safe.
 ///
-///   shares.begin(capacities);
-///   shares.use(user, link, demand);   // once for each link that the user crosses
+///   shares.start_round(capacities);
+///   shares.add_use(user, link, demand);   // once for each link that the user crosses
 ///   shares.compute_shares([](user, share) { ... });
 class MaxMinShares {
  public:
   /// Starts a new round without users. `capacities[link]` is the link's rate per second. Borrows
   /// it.
-  void begin(std::span<const double> capacities) {
+  void start_round(std::span<const double> capacities) {
     for (const std::uint32_t link : used_) links_[link].users.clear();
     used_.clear();
     capacities_ = capacities;
@@ -29,7 +29,7 @@ class MaxMinShares {
   }
 
   /// Lets the user take `demand` of the link per unit of its share. User numbers should be small.
-  void use(std::uint32_t user, std::uint32_t link, double demand = 1) {
+  void add_use(std::uint32_t user, std::uint32_t link, double demand = 1) {
     if (user >= users_.size()) users_.resize(user + std::size_t{1});
     if (users_[user].uses.empty()) {
       known_.push_back(user);

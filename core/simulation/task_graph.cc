@@ -21,7 +21,7 @@ TaskId TaskGraph::add(Movement movement) {
 
 TaskId TaskChain::append(double seconds) {
   const TaskId task = graph_->add(seconds);
-  if (last_) graph_->wait(task, *last_);
+  if (last_) graph_->add_dependency(task, *last_);
   last_ = task;
   return task;
 }
@@ -54,17 +54,17 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
 }
 
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
-  std::vector<bool> is_over(graph.size(), false);
-  for (const TaskId task : topological_order(graph)) is_over[task.value()] = true;
-  const auto blocked = std::ranges::find(is_over, false);
-  if (blocked == is_over.end()) return {};
+  std::vector<bool> has_ended(graph.size(), false);
+  for (const TaskId task : topological_order(graph)) has_ended[task.value()] = true;
+  const auto blocked = std::ranges::find(has_ended, false);
+  if (blocked == has_ended.end()) return {};
   // A task that never ends depends on at least one such task.
   std::vector<TaskId> waits_for(graph.size());
   for (const TaskGraph::Arc& arc : graph.arcs()) {
-    if (!is_over[arc.first.value()]) waits_for[arc.then.value()] = arc.first;
+    if (!has_ended[arc.first.value()]) waits_for[arc.then.value()] = arc.first;
   }
   std::vector<bool> seen(graph.size(), false);
-  TaskId task(blocked - is_over.begin());
+  TaskId task(blocked - has_ended.begin());
   for (; !seen[task.value()]; task = waits_for[task.value()]) seen[task.value()] = true;
   std::vector<TaskId> cycle{task};
   for (TaskId next = waits_for[task.value()]; next != task; next = waits_for[next.value()])

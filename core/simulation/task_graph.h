@@ -27,17 +27,17 @@ struct SharedLinks {
 
 /// Task that moves an amount over links. Its duration depends on the other movements.
 struct Movement {
-  struct Crossing {
+  struct LinkUse {
     std::uint32_t link = 0;
-    double times = 1;  ///< Amount on the link per unit of the movement's `amount`.
+    double load_factor = 1;  ///< Amount on the link per unit of the movement's `amount`.
   };
-  /// Send queue. A movement holds a place while it moves. Places are granted in the order in which
+  /// Send queue. A movement holds slots while it moves. Slots are granted in the order in which
   /// movements became ready, receivers aside.
   struct Queue {
     std::uint32_t index = 0;
-    /// Places that the movement needs. With fewer free places it runs, slower in proportion.
-    double place = 1;
-    double places = 1;  ///< Places available to this movement and those ahead of it together.
+    /// Slots that the movement needs. With fewer free slots it runs, slower in proportion.
+    double slots = 1;
+    double max_slots = 1;  ///< Slots available to this movement and those ahead of it together.
   };
   /// Receiver that must be ready, besides the movement's dependencies. Until then `buffer` holds
   /// the data that arrives.
@@ -47,7 +47,7 @@ struct Movement {
   };
 
   double amount = 0;
-  std::vector<Crossing> crossings;
+  std::vector<LinkUse> link_uses;
   double weight = 1;  ///< Weight of its max-min share on links that it shares.
   std::optional<Queue> queue;
   double latency = 0;  ///< Seconds from when the last part has left until the movement ends.
@@ -64,7 +64,7 @@ class TaskGraph {
   TaskId add(double seconds = 0);
   TaskId add(Movement movement);
   /// Adds a dependency: `task` starts when `first` has ended, at the earliest.
-  void wait(TaskId task, TaskId first) { arcs_.push_back({first, task}); }
+  void add_dependency(TaskId task, TaskId first) { arcs_.push_back({first, task}); }
 
   std::size_t size() const { return seconds_.size(); }
   double seconds(TaskId task) const { return seconds_[task.value()]; }

@@ -36,7 +36,7 @@ constexpr std::uint32_t kLargestBlock = std::uint32_t{1} << 30;
 }  // namespace
 
 SpillWriter::SpillWriter(std::filesystem::path path, std::size_t block_bytes)
-    : path_(std::move(path)), block_bytes_(block_bytes), temporary_(unfinished(path_)) {
+    : path_(std::move(path)), block_bytes_(block_bytes), temporary_(temporary_name_of(path_)) {
   // Removes an existing link first, so that another user's link is not written through.
   ::unlink(temporary_.c_str());
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -104,7 +104,7 @@ SpillReader::SpillReader(std::filesystem::path path, PageCachePolicy pages)
   std::array<std::byte, kMagic.size()> magic{};
   read(magic);
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
-    damaged("it is no file of spilled records");
+    throw_damaged("it is not a file of spilled records");
 }
 
 std::span<const std::byte> SpillReader::next() {
@@ -114,13 +114,13 @@ std::span<const std::byte> SpillReader::next() {
   ByteReader numbers(header);
   const auto bytes = numbers.read<std::uint32_t>();
   const auto sum = numbers.read<std::uint32_t>();
-  if (bytes > kLargestBlock) damaged("its length is no length");
+  if (bytes > kLargestBlock) throw_damaged("its length is invalid");
   block_.resize(kLabelBytes + bytes);
   read(block_);
-  if (crc32c(block_) != sum) damaged("its checksum differs");
+  if (crc32c(block_) != sum) throw_damaged("its checksum differs");
   label_ = ByteReader(block_).read<std::uint64_t>();
   if (bytes == 0) {
-    if (label_ != blocks_) damaged("blocks before it are missing");
+    if (label_ != blocks_) throw_damaged("blocks before it are missing");
     ended_ = true;
     return {};
   }
@@ -129,7 +129,7 @@ std::span<const std::byte> SpillReader::next() {
 }
 
 void SpillReader::read(std::span<std::byte> bytes) {
-  if (!file_.read(offset_, bytes)) damaged("its end is missing");
+  if (!file_.read(offset_, bytes)) throw_damaged("its end is missing");
   if (pages_ == PageCachePolicy::kDrop) file_.drop(offset_, bytes.size());
   offset_ += bytes.size();
 }
@@ -153,8 +153,9 @@ std::vector<std::byte> read_spilled(const std::filesystem::path& path) {
   return content;
 }
 
-void SpillReader::damaged(const char* what) const {
-  throw_error(ErrorCode::kDataLoss, "{} is damaged in block {}, at byte {}: {}; make it anew",
+void SpillReader::throw_damaged(const char* what) const {
+  throw_error(ErrorCode::kDataLoss,
+              "{} is damaged in block {}, at byte {}: {}; delete it, so that it is written again",
               file_.path().string(), blocks_, offset_, what);
 }
 

@@ -80,7 +80,7 @@ class SpillReader final {
 
  private:
   void read(std::span<std::byte> bytes);
-  [[noreturn]] void damaged(const char* what) const;
+  [[noreturn]] void throw_damaged(const char* what) const;
 
   const InputFile file_;
   const PageCachePolicy pages_;

@@ -40,8 +40,7 @@ void MeshShape::check() const {
         throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' is given twice", axes_[i].name);
     if (__builtin_mul_overflow(product, axes_[i].size, &product))
       throw_error(ErrorCode::kInvalidArgument,
-                  "the axes of a mesh of shape {} multiply to more ranks than can be counted, from "
-                  "axis '{}' on",
+                  "a mesh of shape {} has more than 2^63 - 1 ranks (from axis '{}' on)",
                   to_string(*this), axes_[i].name);
   }
 }

@@ -37,7 +37,7 @@ bool TensorType::is_within_limit() const {
 std::size_t TensorType::bytes() const {
   if (!is_within_limit()) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a tensor {} would take more than {}, the most that one may have", to_string(*this),
+                "tensor {} is larger than {}, the limit for one tensor", to_string(*this),
                 format_bytes(kMaxTensorBytes));
   }
   return elements() * size_of(dtype);

@@ -212,8 +212,7 @@ class PlanCosts {
     }
     double most = streams.empty() ? 1 : 0;
     for (const auto& [device, count] : streams) {
-      const std::size_t said =
-          plan.egress_places.empty() ? 0 : plan.egress_places.at(device.value());
+      const std::size_t said = plan.egress_slots.empty() ? 0 : plan.egress_slots.at(device.value());
       const std::size_t allowed =
           said != 0
               ? said

@@ -64,7 +64,7 @@ Exchange::~Exchange() {
 bool Exchange::take_all() {
   if (!take_) return false;
   bool any = false;
-  while (const auto block = exchange_.next()) {
+  while (const auto block = exchange_.take_block()) {
     take_(*block);
     any = true;
   }
@@ -72,7 +72,7 @@ bool Exchange::take_all() {
 }
 
 void Exchange::throw_if_failed() const {
-  const auto ended = exchange_.ended();
+  const auto ended = exchange_.outcome();
   if (ended && !ended->ok()) throw Error(ended->error());
 }
 
@@ -105,16 +105,16 @@ actors::task<> Exchange::flush(std::uint32_t rank) {
 actors::task<> Exchange::end() {
   for (std::uint32_t rank = 0; rank < num_ranks(); ++rank) {
     co_await flush(rank);
-    exchange_.end(rank);
+    exchange_.end_stream(rank);
   }
 }
 
 actors::task<std::optional<transfer::ReceivedBlock>> Exchange::next() {
   WEFT_CHECK(!take_, "what comes is handed over");
   while (true) {
-    if (auto block = exchange_.next()) co_return block;
+    if (auto block = exchange_.take_block()) co_return block;
     throw_if_failed();
-    if (exchange_.ended()) co_return std::nullopt;
+    if (exchange_.outcome()) co_return std::nullopt;
     co_await wakeup_.wait();
   }
 }
@@ -124,7 +124,7 @@ actors::task<> Exchange::finish() {
   while (true) {
     throw_if_failed();
     if (take_all()) continue;
-    if (exchange_.ended()) co_return;
+    if (exchange_.outcome()) co_return;
     co_await wakeup_.wait();
   }
 }

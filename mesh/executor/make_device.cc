@@ -14,9 +14,10 @@ namespace {
 
 std::unique_ptr<Device> make_gpu(const DeviceSetup& setup, const PluginSearch& search) {
   const CudaSupport support = cuda_support(search);
-  if (!support.missing.empty()) {
+  if (!support.unavailable_reason.empty()) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "`device: cuda` needs a GPU, and this process can use none: {}", support.missing);
+                "`device: cuda` needs a GPU, and this process can use none: {}",
+                support.unavailable_reason);
   }
   CudaDeviceOptions options;
   options.gpu = gpu_for_slot(setup.slot, support.gpus.size(), setup.config.share_gpu);

@@ -28,7 +28,7 @@ void open_communicators(const DeviceActorMeshes& meshes, const TrainingPlan& pla
                         transfer::CommunicatorCache& ledger) {
   if (plan.collectives.groups.empty()) return;
   CommunicatorSetup setup;
-  setup.changes = ledger.need(plan.collectives.groups);
+  setup.changes = ledger.ensure(plan.collectives.groups);
   if (setup.changes.create.empty() && setup.changes.destroy.empty()) return;
   for (const auto& mesh : meshes) {
     for (std::vector<transfer::CommunicatorId>& ids :

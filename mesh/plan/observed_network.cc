@@ -40,7 +40,7 @@ transfer::Network observed_network(const TrainingPlan& plan, std::span<const dou
     if (of_host[host] > 0 && !in_part[host])
       observed.push_back({transfer::HostId(host), of_host[host]});
   }
-  return transfer::updated(plan.network, observed);
+  return transfer::with_measured_egress(plan.network, observed);
 }
 
 std::string describe_change(const TrainingPlan& plan, const transfer::Network& network) {

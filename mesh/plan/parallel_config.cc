@@ -50,7 +50,7 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   }
   std::vector<std::string> names = layout_names();
   names.emplace_back("rules");
-  if (!node.outlines() && std::ranges::find(names, choice.name) == names.end())
+  if (!node.is_outline() && std::ranges::find(names, choice.name) == names.end())
     name.fail(fmt::format("{}: there is no layout '{}', only {}, or a FILE.strategy{}", node.path(),
                           choice.name, fmt::join(names, ", "), did_you_mean(choice.name, names)));
   if (is_map) {
@@ -74,7 +74,7 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
     }
     node.finish();
   }
-  if (choice.name != "rules" && !node.outlines()) mesh.layout = std::move(choice);
+  if (choice.name != "rules" && !node.is_outline()) mesh.layout = std::move(choice);
 }
 
 void parse_meshes(const ConfigNode& node, ParallelConfig& layout) {
@@ -103,7 +103,7 @@ void parse_meshes(const ConfigNode& node, ParallelConfig& layout) {
       shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
     if (const auto choice = mesh.find(
             "layout", KeyDescription("How tensors are split over the mesh, instead of sharding")
-                          .also("the name of a layout, or FILE.strategy")
+                          .alternative("the name of a layout, or FILE.strategy")
                           .by_default("rules")))
       parse_mesh_layout(*choice, config);
     mesh.finish();
@@ -162,7 +162,7 @@ void parse_stages(const ConfigNode& node, ParallelConfig& layout) {
                "Whether activations are computed again instead of kept: less memory, more time");
     const std::string name =
         stage.at("mesh", "The mesh on which the stage lies; it may have several").as<std::string>();
-    if (stage.outlines()) continue;
+    if (stage.is_outline()) continue;
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       stage.at("mesh").fail(
@@ -172,7 +172,7 @@ void parse_stages(const ConfigNode& node, ParallelConfig& layout) {
     stage.finish();
     layout.stages.push_back(config);
   }
-  if (node.outlines()) return;
+  if (node.is_outline()) return;
   if (layout.stages.empty())
     node.fail("there must be at least one stage, for example {mesh: front, layers: 2}");
   for (std::size_t i = 0; i < used.size(); ++i) {
@@ -198,7 +198,7 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
         "schedule", layout.schedule, schedules,
         KeyDescription("The order of forward and backward passes; auto: searched for the first "
                        "steps' times")
-            .also("FILE.csv"));
+            .alternative("FILE.csv"));
   }
   EnumNames<VocabularyMode> vocabularies;
   for (const VocabularyMode mode : vocabulary_modes())
@@ -266,7 +266,7 @@ ParallelConfig parse_layout(const ConfigNode& root) {
   sections.read(
       [&] { parse_meshes(root.at("meshes", "Device meshes: which hosts, which shape"), layout); });
   // The other sections name meshes and axes, so they cannot be checked if these are unknown.
-  if (!sections.clean()) sections.finish();
+  if (!sections.has_no_problems()) sections.finish();
   sections.read([&] {
     if (const auto sharding =
             root.find("sharding", "How tensors are split over meshes without a layout"))

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 
 namespace weft::mesh {
 namespace {
@@ -40,7 +40,7 @@ class ProgramTasks {
   }
 
   ProgramSimulation play() const {
-    const TaskTimes times = weft::play(tasks_);
+    const TaskTimes times = simulate_tasks(tasks_);
     ProgramSimulation result;
     for (std::size_t index = 0; index < devices_.size(); ++index) {
       check_done(index, times);
@@ -158,7 +158,7 @@ class ProgramTasks {
     Movement made;
     made.amount = movement.bytes;
     for (const auto& crossing : movement.crossings)
-      made.crossings.push_back({crossing.link, crossing.times});
+      made.link_uses.push_back({crossing.link, crossing.times});
     made.weight = movement.weight;
     made.latency = movement.latency;
     made.early_chunk = movement.eager_chunk;
@@ -174,12 +174,12 @@ class ProgramTasks {
       else waits.push_back(start);
     }
     const TaskId task = tasks_.add(std::move(made));
-    for (const TaskId start : waits) tasks_.wait(task, start);
+    for (const TaskId start : waits) tasks_.add_dependency(task, start);
     for (const Group& group : instance.groups) {
       for (const Part& part : group.all) {
         const TaskId wait = devices_[part.program].waits[part.handle];
-        tasks_.wait(wait, task);
-        for (const Part& other : group.all) tasks_.wait(wait, start_of(other));
+        tasks_.add_dependency(wait, task);
+        for (const Part& other : group.all) tasks_.add_dependency(wait, start_of(other));
       }
     }
   }
@@ -194,7 +194,7 @@ class ProgramTasks {
   TaskId never() {
     if (!never_) {
       never_ = tasks_.add();
-      tasks_.wait(*never_, *never_);
+      tasks_.add_dependency(*never_, *never_);
     }
     return *never_;
   }
@@ -209,10 +209,10 @@ class ProgramTasks {
   void check_done(std::size_t index, const TaskTimes& times) const {
     const Program& program = programs_[index];
     const Device& device = devices_[index];
-    if (const auto last = device.chain.last(); !last || times.is_over[last->value()]) return;
+    if (const auto last = device.chain.last(); !last || times.has_ended[last->value()]) return;
     for (const Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<Start>(&instruction);
-      if (start == nullptr || times.is_over[device.waits[start->handle].value()]) continue;
+      if (start == nullptr || times.has_ended[device.waits[start->handle].value()]) continue;
       throw_error(ErrorCode::kInvalidArgument,
                   "the programs cannot finish: {} waits for '{}' of microbatch {}",
                   program.device_name, program.transfers[start->transfer].name, start->microbatch);

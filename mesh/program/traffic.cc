@@ -20,7 +20,7 @@ constexpr std::uint64_t kEagerChunk = 256 * 1024;
 struct WholeTransfer {
   std::map<transfer::FlowId, transfer::Flow> flows;
   std::set<transfer::DeviceId> reducing;             ///< Devices that sum incoming flows.
-  std::map<transfer::DeviceId, std::size_t> places;  ///< DevicePart::egress_places by device.
+  std::map<transfer::DeviceId, std::size_t> places;  ///< DevicePart::egress_slots by device.
 };
 
 /// Sorts the edges of a flow: parents before their children.
@@ -44,7 +44,7 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
       const transfer::DevicePart* const part = transfer.part();
       if (part == nullptr) continue;
       if (!part->reductions.empty()) whole.reducing.insert(program.device);
-      whole.places[program.device] = part->egress_places;
+      whole.places[program.device] = part->egress_slots;
       for (const transfer::FlowRole& stream : part->streams) {
         transfer::Flow& flow = whole.flows[stream.flow];
         flow.id = stream.flow;

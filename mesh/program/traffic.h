@@ -68,7 +68,7 @@ struct TrafficOptions {
 
 /// Returns the traffic of programs that were compiled together. Each host has a link in each
 /// direction (egress of host h: 2h, ingress: 2h + 1), and each device has a send queue with the
-/// limits of the executor (transfer::EgressLimit, unless the plan sets egress_places). Links inside
+/// limits of the executor (transfer::EgressLimit, unless the plan sets egress_slots). Links inside
 /// hosts are free, and so are transfers that the GPU library carries.
 ///
 /// The devices of a host share its link unevenly: each gets a tenth less than the one before it,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 #include "mesh/program/compile.h"
 #include "mesh/program/memory_check.h"
 #include "mesh/program/stall.h"
@@ -48,12 +48,12 @@ class ProgramWaits {
   }
 
   void check_finishes() const {
-    const TaskTimes times = play(tasks_);
-    if (times.all_over()) return;
+    const TaskTimes times = simulate_tasks(tasks_);
+    if (times.all_ended()) return;
     std::vector<std::optional<std::size_t>> positions;
     for (std::size_t p = 0; p < programs_.size(); ++p) {
       const auto stuck = std::ranges::find_if(
-          waits_[p], [&](const PlacedWait& wait) { return !times.is_over[wait.task.value()]; });
+          waits_[p], [&](const PlacedWait& wait) { return !times.has_ended[wait.task.value()]; });
       positions.push_back(stuck == waits_[p].end() ? programs_[p].instructions.size()
                                                    : stuck->place);
     }
@@ -82,10 +82,10 @@ class ProgramWaits {
         if (is_new) at->second.task = tasks_.add();
         at->second.members.push_back(program.device);
         executions[start->handle] = at->second.task;
-        tasks_.wait(at->second.task, chain.append());
+        tasks_.add_dependency(at->second.task, chain.append());
       } else if (const auto* wait = std::get_if<Wait>(&program.instructions[i])) {
         waits.push_back({i, chain.append()});
-        tasks_.wait(waits.back().task, executions[wait->handle]);
+        tasks_.add_dependency(waits.back().task, executions[wait->handle]);
       }
     }
   }

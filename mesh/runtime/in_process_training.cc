@@ -112,7 +112,7 @@ void InProcessTraining::open_communicators(const TrainingPlan& plan) {
                   "the plan needs device collectives, but none are given");
     members.push_back(sides_[i].get());
   }
-  const transfer::CommunicatorChanges changes = ledger_.need(groups);
+  const transfer::CommunicatorChanges changes = ledger_.ensure(groups);
   std::vector<transfer::CommunicatorId> ids;
   for (DeviceSide* member : members) {
     for (transfer::CommunicatorId& id : member->collectives->queue.make_ids(changes.create))

@@ -160,10 +160,11 @@ TaskGraph ActionGraph::tasks(double seconds) const {
   TaskGraph tasks;
   for (int node = 0; node < size(); ++node) tasks.add(seconds);
   for (int node = 0; node < size(); ++node) {
-    if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
+    if (previous(node) >= 0) tasks.add_dependency(task(node), task(previous(node)));
   }
   for (int node = 0; node < size(); ++node) {
-    for (const ActionDependency& one : needs(node)) tasks.wait(task(node), task(one.node));
+    for (const ActionDependency& one : needs(node))
+      tasks.add_dependency(task(node), task(one.node));
   }
   return tasks;
 }
@@ -185,7 +186,8 @@ std::vector<int> ActionGraph::find_cycle() const {
   // first need of a node is followed.
   for (int node = 0; node < size(); ++node) {
     const std::span<const ActionDependency> all = needs(node);
-    for (auto one = all.rbegin(); one != all.rend(); ++one) waits.wait(task(node), task(one->node));
+    for (auto one = all.rbegin(); one != all.rend(); ++one)
+      waits.add_dependency(task(node), task(one->node));
   }
   std::vector<int> cycle;
   for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(id.value());

@@ -81,7 +81,7 @@ class OperationWaits {
   }
 
   void wait(TaskId then, std::optional<TaskId> first) {
-    if (first && *first != then) tasks_.wait(then, *first);
+    if (first && *first != then) tasks_.add_dependency(then, *first);
   }
 
   void chain(std::size_t actor, ChannelModel model) {

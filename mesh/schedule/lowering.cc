@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 #include "mesh/schedule/action_graph.h"
 
 namespace weft::mesh {
@@ -21,7 +21,7 @@ Tag tag_of(const Operation& half) { return {half.edge, half.backward, half.micro
 /// Returns all actions by tick, then actor. Every action takes one tick and starts as early as
 /// possible.
 std::vector<int> by_tick(const ActionGraph& graph) {
-  const TaskTimes times = play(graph.tasks(1));
+  const TaskTimes times = simulate_tasks(graph.tasks(1));
   std::vector<int> result = graph.order();
   std::ranges::sort(result, {}, [&](int node) { return std::tuple(times.start[node], node); });
   return result;

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 #include "mesh/schedule/action_graph.h"
 #include "mesh/schedule/internal/memory.h"
 #include "mesh/schedule/internal/step_graph.h"
@@ -254,8 +254,8 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();
   const ScheduleCosts costs = fit(schedule, given);
   const StepGraph graph(costs, options, schedule, actions);
-  const TaskTimes times = play(graph.tasks());
-  if (!times.all_over()) fail();
+  const TaskTimes times = simulate_tasks(graph.tasks());
+  if (!times.all_ended()) fail();
   return Reporter(costs, options, actions, graph, times).result();
 }
 

@@ -87,18 +87,19 @@ TEST(DriverDevices, AreGpusWhereTheRunsAreAndTheCpuLast) {
 
 TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
-  if (support.missing.empty()) GTEST_SKIP() << "skipped: this machine has a GPU";
+  if (support.unavailable_reason.empty()) GTEST_SKIP() << "skipped: this machine has a GPU";
   std::vector<std::string> told;
   const FinalReport report =
       report_on_first_device(driver_devices({.kind = DeviceKind::kCuda}), show_bytes,
                              [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cpu"));
-  EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
+  EXPECT_THAT(told, ElementsAre(HasSubstr(support.unavailable_reason)));
 }
 
 TEST(DriverDevices, AGpuThatIsThereShows) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
-  if (!support.missing.empty()) GTEST_SKIP() << "skipped: " << support.missing;
+  if (!support.unavailable_reason.empty())
+    GTEST_SKIP() << "skipped: " << support.unavailable_reason;
   std::vector<std::string> told;
   const FinalReport report =
       report_on_first_device(driver_devices({.kind = DeviceKind::kAuto}), show_bytes,

@@ -74,8 +74,8 @@ TEST_F(DiskFull, AtTheVeryStartAHeadSaysWhatIsWrongWhereAndWhatToDo) {
   auto& head = processes_.run("weft", {"head", "--listen", "127.0.0.1:0", "--state", "disk/state"});
   EXPECT_EQ(head.wait(), 1) << head.text();
   EXPECT_THAT(head.text(),
-              HasSubstr("the head cannot write its token " + (disk_ / "state/token").string() +
-                        ": No space left on device; give another folder with --state"));
+              HasSubstr("cannot write the token " + (disk_ / "state/token").string() +
+                        ": No space left on device; choose another folder with --state"));
 }
 
 TEST_F(DiskFull, AtTheVeryStartAHeadWhoseTokenIsThereRunsAllTheSame) {

@@ -93,7 +93,7 @@ class GpuCluster {
   }
   /// Creates the communicators of `groups` on all devices.
   void open(std::uint64_t epoch, const std::vector<transfer::CommunicatorGroup>& groups) {
-    const transfer::CommunicatorChanges changes = ledger.need(groups);
+    const transfer::CommunicatorChanges changes = ledger.ensure(groups);
     const auto ids = make_ids(changes.create);
     for (const auto& [device, error] :
          on(all(), [&](std::uint32_t device) { gpus[device]->queue.open(epoch, changes, ids); }))

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 #include "transfer/flow/simulate.h"
 
 namespace weft::test {
@@ -55,22 +55,22 @@ inline PlayedFlows play_flows(std::span<const transfer::Flow> flows,
       for (std::uint64_t begin = 0; begin < flow.bytes; begin += chunk) {
         Movement movement;
         movement.amount = std::min(chunk, flow.bytes - begin);
-        movement.crossings = {{2 * from.value()}, {2 * to.value() + 1}};
+        movement.link_uses = {{2 * from.value()}, {2 * to.value() + 1}};
         movement.latency = relays ? 0 : network.hop_seconds;
         if (feeder.empty()) {
           movement.queue = {edge.parent.value(), 1,
                             static_cast<double>(places[edge.parent.value()])};
         }
         const TaskId task = graph.add(std::move(movement));
-        if (!chunks.empty()) graph.wait(task, chunks.back());
-        if (!feeder.empty()) graph.wait(task, feeder[chunks.size()]);
+        if (!chunks.empty()) graph.add_dependency(task, chunks.back());
+        if (!feeder.empty()) graph.add_dependency(task, feeder[chunks.size()]);
         chunks.push_back(task);
       }
       last[f].push_back(chunks.back());
       brought[edge.child] = std::move(chunks);
     }
   }
-  const TaskTimes times = play(graph);
+  const TaskTimes times = simulate_tasks(graph);
   PlayedFlows result{std::vector<double>(flows.size()), 0, graph.size()};
   for (std::size_t f = 0; f < flows.size(); ++f) {
     for (const TaskId task : last[f])

@@ -242,7 +242,7 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
         EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded)
             << error->describe();
         EXPECT_THAT(error->message(),
-                    sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
+                    sees_death ? HasSubstr("has died") : HasSubstr("did not complete within"));
         EXPECT_THAT(error->message(),
                     AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
         // The epoch has ended. No step can start in it.

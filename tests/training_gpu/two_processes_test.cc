@@ -87,7 +87,7 @@ class Rank {
     engine_.connect({addresses[1 - self]});
     if (!plan_.collectives.groups.empty()) {
       mesh::CommunicatorSetup communicators;
-      communicators.changes = transfer::CommunicatorCache().need(plan_.collectives.groups);
+      communicators.changes = transfer::CommunicatorCache().ensure(plan_.collectives.groups);
       for (const auto& ids : peer.exchange(self, engine_.make_ids(communicators.changes.create)))
         communicators.ids.insert(communicators.ids.end(), ids.begin(), ids.end());
       engine_.open_communicators(communicators);
@@ -250,7 +250,7 @@ void run_two_processes(const std::string& device) {
 TEST(TwoProcesses, TrainOnTheCpu) { run_two_processes("cpu"); }
 
 TEST(TwoProcesses, TrainOnOneGpuByNcclAndThroughHostMemoryWithTheSameBits) {
-  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+  if (const std::string missing = cuda_support(plugin_search(plugin_places())).unavailable_reason;
       !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
   run_two_processes("gpu");

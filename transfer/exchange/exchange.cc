@@ -97,7 +97,8 @@ Exchange::Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions
 }
 
 Exchange::~Exchange() {
-  if (!ended()) cancel(Error(ErrorCode::kCancelled, "the exchange was given up"));
+  if (!outcome())
+    cancel(Error(ErrorCode::kCancelled, "the exchange was destroyed before it ended"));
 }
 
 std::uint32_t Exchange::rank() const { return state_->rank; }
@@ -141,22 +142,22 @@ bool Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
   return true;
 }
 
-void Exchange::end(std::uint32_t rank) {
+void Exchange::end_stream(std::uint32_t rank) {
   {
     const std::scoped_lock lock(state_->mutex);
     if (state_->stream_ended.at(rank)) return;
     state_->stream_ended[rank] = true;
   }
   state_->engine.post([state = state_, rank] {
-    if (state->work != nullptr) state->work->end(rank);
+    if (state->work != nullptr) state->work->end_stream(rank);
   });
 }
 
-void Exchange::end() {
-  for (std::uint32_t rank = 0; rank < num_ranks(); ++rank) end(rank);
+void Exchange::end_all_streams() {
+  for (std::uint32_t rank = 0; rank < num_ranks(); ++rank) end_stream(rank);
 }
 
-std::optional<ReceivedBlock> Exchange::next() {
+std::optional<ReceivedBlock> Exchange::take_block() {
   const std::scoped_lock lock(state_->mutex);
   if (state_->ready.empty()) return std::nullopt;
   ExchangeState::Ready ready = std::move(state_->ready.front());
@@ -164,14 +165,14 @@ std::optional<ReceivedBlock> Exchange::next() {
   return ReceivedBlock(state_, ready.from, std::move(ready.block.memory), ready.block.size);
 }
 
-std::optional<Outcome<void>> Exchange::ended() const {
+std::optional<Outcome<void>> Exchange::outcome() const {
   const std::scoped_lock lock(state_->mutex);
   return state_->outcome;
 }
 
 void Exchange::cancel(const Error& error) {
   state_->engine.post([state = state_, error] {
-    if (state->work != nullptr) state->work->fail(error, ActiveWork::Tell::kWaiting);
+    if (state->work != nullptr) state->work->fail(error, ActiveWork::NotifyPeers::kWaiting);
   });
 }
 

@@ -83,8 +83,8 @@ class ReceivedBlock final {
 /// kDataLoss as for transfers.
 class Exchange final {
  public:
-  /// Calls `changed`, on any thread, when put() may have room, next() may have a block, or ended()
-  /// may have an outcome. Calls may be spurious, and may still come shortly after the destructor.
+  /// Calls `changed`, on any thread, when put() may have room, take_block() may have a block, or
+  /// outcome() may have one. Calls may be spurious, and may still come shortly after the destructor.
   /// Throws Error(kInvalidArgument) for invalid ranks or an invalid budget.
   Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions options,
            std::function<void()> changed);
@@ -101,13 +101,13 @@ class Exchange final {
   /// room now or the exchange has ended.
   bool put(std::uint32_t rank, std::span<const std::byte> bytes);
   /// Ends the stream to this rank: put() may not be called for it any more.
-  void end(std::uint32_t rank);
+  void end_stream(std::uint32_t rank);
   /// Ends the streams to all ranks.
-  void end();
+  void end_all_streams();
   /// Returns a block that has arrived, if there is one now.
-  std::optional<ReceivedBlock> next();
+  std::optional<ReceivedBlock> take_block();
   /// Returns the outcome of the exchange once it has ended.
-  std::optional<Outcome<void>> ended() const;
+  std::optional<Outcome<void>> outcome() const;
   void cancel(const Error& error);
 
   /// Returns the payload bytes of blocks sent to other devices.

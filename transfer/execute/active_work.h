@@ -61,7 +61,7 @@ class ActiveWork {
   struct NetworkUse {
     bool wants = false;      // a chunk could be sent now
     bool moves = false;      // chunks are in flight and not held by their receivers
-    std::size_t places = 0;  // DevicePart::egress_places
+    std::size_t places = 0;  // DevicePart::egress_slots
   };
   virtual NetworkUse network_use(std::uint32_t stream) const = 0;
   /// Sends all chunks of the stream that can be sent now.
@@ -69,11 +69,11 @@ class ActiveWork {
 
   /// Returns true while this device must still send to or receive from `peer`.
   virtual bool needs(DeviceId peer) const = 0;
-  /// Recipients of a failure's error. kWaiting: the devices that still wait for this one. kNobody:
+  /// Recipients of a failure's error. kWaiting: the devices that still wait for this one. kNoPeer:
   /// none, because the caller cuts the connections next.
-  enum class Tell : std::uint8_t { kWaiting, kNobody };
+  enum class NotifyPeers : std::uint8_t { kWaiting, kNoPeer };
   /// Stops the work: it sends and receives nothing new. It finishes once no message is in flight.
-  void fail(const Error& error, Tell tell);
+  void fail(const Error& error, NotifyPeers notify);
   /// Gives up messages in flight and held messages. Returns the devices whose connections must be
   /// cut to end these messages.
   virtual std::set<DeviceId> abandon_messages() = 0;
@@ -98,9 +98,9 @@ class ActiveWork {
   void message_begun() { ++in_flight_; }
   void message_ended();
   /// Records progress: a chunk has left or landed.
-  void moved() { moved_ = context_.clock.now(); }
+  void record_progress() { last_progress_ = context_.clock.now(); }
   void finish_if_complete();
-  bool over() const { return over_; }
+  bool is_finished() const { return finished_; }
 
   const TransferContext context_;
   std::uint64_t bytes_sent_ = 0;
@@ -111,11 +111,11 @@ class ActiveWork {
   const std::uint64_t order_;
   const TransferLimits limits_;
   const TimePoint started_;
-  TimePoint moved_;                  // when a message last left or landed
-  std::optional<TimePoint> moving_;  // when the first bytes were announced or arrived
+  TimePoint last_progress_;               // when a message last left or landed
+  std::optional<TimePoint> first_bytes_;  // when the first bytes were announced or arrived
   std::uint32_t in_flight_ = 0;
   std::optional<Error> error_;
-  bool over_ = false;
+  bool finished_ = false;
 };
 
 /// Factory of work with a given order. Called on the transfer thread.

@@ -16,9 +16,9 @@ struct ChunkHeader {
   // notice that this transfer failed on the sender; the payload is an Error
   static constexpr std::uint32_t kAbort = 0x574654ff;
   // notice that the receiver cannot take this chunk yet; see EgressOrder
-  static constexpr std::uint32_t kHeld = 0x574654fe;
+  static constexpr std::uint32_t kNotReady = 0x574654fe;
   // announcement of a flow's first chunk, which is otherwise seen only once all of it has arrived
-  static constexpr std::uint32_t kBegin = 0x574654fd;
+  static constexpr std::uint32_t kAnnounce = 0x574654fd;
 
   // block of an exchange's stream, numbered by `chunk`
   static constexpr std::uint32_t kBlock = 0x57465402;
@@ -27,7 +27,7 @@ struct ChunkHeader {
   // exchange: the stream has `chunk` blocks
   static constexpr std::uint32_t kEnd = 0x574654fb;
   // exchange: the receiver has consumed all blocks of the stream
-  static constexpr std::uint32_t kTaken = 0x574654fa;
+  static constexpr std::uint32_t kConsumed = 0x574654fa;
 
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;

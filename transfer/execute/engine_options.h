@@ -24,7 +24,7 @@ struct EngineOptions {
   Nanoseconds tick = std::chrono::milliseconds(50);
   /// Time that a failed transfer waits for its next message in flight to end. Afterwards it cuts
   /// the connections of these messages.
-  Nanoseconds grace = std::chrono::milliseconds(500);
+  Nanoseconds failure_grace = std::chrono::milliseconds(500);
   /// Time that the engine's destructor waits for messages in flight to end. Afterwards it cuts
   /// their connections.
   Nanoseconds shutdown_grace = std::chrono::seconds(3);

@@ -19,9 +19,9 @@ class Peers final {
   void add(DeviceId peer, HostId host);
   void set_path(DeviceId peer, Path path);
   /// Records the loss of a peer. Returns false if it was already lost.
-  bool lose(DeviceId peer, const Error& error) { return lost_.emplace(peer, error).second; }
+  bool record_loss(DeviceId peer, const Error& error) { return lost_.emplace(peer, error).second; }
   /// Records that this device cut the connection, which the wire does not report.
-  void cut(DeviceId peer) { cut_.insert(peer); }
+  void record_cut(DeviceId peer) { cut_.insert(peer); }
 
   /// Returns the error by which the peer was lost, or null.
   const Error* loss_error(DeviceId peer) const;

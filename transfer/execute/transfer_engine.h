@@ -83,7 +83,7 @@ class TransferEngine final {
   void cancel_all(Error error);
   /// Ends the transfers in progress of this step and epoch with `error`, here and on the devices
   /// that still take part in them. Other transfers continue. A connection is cut only if one of its
-  /// messages has not ended within EngineOptions::grace.
+  /// messages has not ended within EngineOptions::failure_grace.
   void cancel(std::uint64_t epoch, std::uint64_t step, Error error);
   /// Reports that the control plane has found `peer` dead. Transfers that still need it end with
   /// `error`.

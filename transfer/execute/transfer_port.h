@@ -55,7 +55,7 @@ class TransferPort {
   /// Ends a message that is no longer needed.
   virtual void release(MessageId message) = 0;
   /// Ends a message that was never expected, and counts it as dropped.
-  virtual void refuse(MessageId message, DeviceId sender, std::string_view why) = 0;
+  virtual void drop_message(MessageId message, DeviceId sender, std::string_view why) = 0;
 
   /// Reports that ActiveWork::network_use() of a stream has changed. send_over_network() follows in
   /// the stream's turn, perhaps inside this call.

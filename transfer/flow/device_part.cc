@@ -26,9 +26,9 @@ std::string describe(const FlowRole& stream) {
   if (!stream.children.empty()) text += fmt::format(" to {}", fmt::join(stream.children, ","));
   if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
   if (stream.kind == FlowKind::kResult) text += " (result)";
-  if (stream.adds()) text += " (adds its term)";
+  if (stream.adds_own_term()) text += " (adds its term)";
   if (stream.result) text += fmt::format(" as flow {}", *stream.result);
-  if (stream.keeps) text += " and keeps the sum";
+  if (stream.stores_sum) text += " and keeps the sum";
   return text;
 }
 
@@ -97,7 +97,7 @@ std::vector<FlowRole> flow_roles_of(const std::vector<Flow>& flows, DeviceId dev
     // Skips other devices' flows before copying anything: a plan may have very many.
     if (std::ranges::none_of(flow.edges, is_its)) continue;
     if (flow.kind == FlowKind::kResult && flow.root == device && !streams.empty() &&
-        streams.back().adds() && streams.back().flow.value() + 1 == flow.id.value()) {
+        streams.back().adds_own_term() && streams.back().flow.value() + 1 == flow.id.value()) {
       FlowRole& sum = streams.back();
       sum.result = flow.id;
       for (const FlowEdge& edge : flow.edges) {

@@ -29,18 +29,18 @@ struct FlowRole {
   /// Flow that carries the total to the children of the last device of a kSum chain.
   std::optional<FlowId> result = std::nullopt;
   /// True if the last device of a kSum chain also writes the total to its own destination.
-  bool keeps = false;
+  bool stores_sum = false;
 
   std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   /// Returns the flow id under which the children receive this stream.
   FlowId outgoing_id() const { return result.value_or(flow); }
   /// Returns true if the device adds its own term to the arriving bytes.
-  bool adds() const { return kind == FlowKind::kSum && parent.has_value(); }
+  bool adds_own_term() const { return kind == FlowKind::kSum && parent.has_value(); }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
       weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent,
                    &FlowRole::children, &FlowRole::bytes, &FlowRole::chunk_bytes, &FlowRole::window,
-                   &FlowRole::reduction, &FlowRole::rank, &FlowRole::result, &FlowRole::keeps);
+                   &FlowRole::reduction, &FlowRole::rank, &FlowRole::result, &FlowRole::stores_sum);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
@@ -96,7 +96,7 @@ struct DevicePart {
   std::vector<FlowRole> streams;   ///< Streams in ascending order of their flows.
   std::vector<Reduction> reductions;
   /// Number of streams that may send to other hosts at a time. 0: as the engine's EgressLimit says.
-  std::uint32_t egress_places = 0;
+  std::uint32_t egress_slots = 0;
 
   /// Returns true if there is nothing to send, receive or copy.
   bool empty() const { return copies.empty() && streams.empty() && reductions.empty(); }
@@ -112,14 +112,14 @@ struct DevicePart {
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
   static constexpr auto fields =
       weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies,
-                   &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_places);
+                   &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_slots);
 };
 
 /// Formats the part with one line per copy, stream and reduction.
 std::string to_string(const DevicePart& part);
 
 /// Returns the roles of `device` in `flows`. Omits flows in which it has none. The last device of a
-/// kSum chain has one role for the kSum and the kResult after it. Leaves `keeps` unset.
+/// kSum chain has one role for the kSum and the kResult after it. Leaves `stores_sum` unset.
 std::vector<FlowRole> flow_roles_of(const std::vector<Flow>& flows, DeviceId device);
 
 }  // namespace weft::transfer

@@ -73,7 +73,8 @@ void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& option
                 options.chunk_bytes, options.direct_chunk_bytes, options.window);
   }
   if (flow.segments.empty())
-    throw_error(ErrorCode::kInvalidArgument, "flow {} carries nothing", flow.id);
+    throw_error(ErrorCode::kInvalidArgument, "flow {} has no segments; a flow needs at least one",
+                flow.id);
   flow.bytes = 0;
   for (const Segment& segment : flow.segments) flow.bytes += segment.bytes;
   flow.window = options.window;

@@ -17,14 +17,14 @@ constexpr double kTolerance = 1e-12;  // relative error
 void check_datum(std::size_t k, const HostDemand& datum, const Network& network,
                  std::vector<std::size_t>& last_seen) {
   if (datum.holders.empty())
-    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k,
-                format_bytes(datum.bytes));
+    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} has receivers, but no host holds it",
+                k, format_bytes(datum.bytes));
   for (const std::vector<HostId>* hosts : {&datum.holders, &datum.receivers}) {
     for (const HostId host : *hosts) {
       network.host(host);
       if (last_seen[host.value()] == k + 1)
         throw_error(ErrorCode::kInvalidArgument,
-                    "datum {} names host {} twice; a host holds it or wants it", k, host);
+                    "datum {} names host {} twice; a host may be a holder or a receiver", k, host);
       last_seen[host.value()] = k + 1;
     }
   }
@@ -146,7 +146,7 @@ struct Sends {
 
 std::string_view to_string(LimitingResource bound) {
   switch (bound) {
-    case LimitingResource::kNothing: return "nothing";
+    case LimitingResource::kNone: return "nothing";
     case LimitingResource::kIngress: return "ingress";
     case LimitingResource::kEgress: return "egress";
   }
@@ -154,7 +154,7 @@ std::string_view to_string(LimitingResource bound) {
 }
 
 std::string to_string(const ReshardLimit& limit) {
-  if (limit.bound == LimitingResource::kNothing) return "nothing crosses a wire";
+  if (limit.bound == LimitingResource::kNone) return "nothing crosses a wire";
   std::string hosts;
   for (std::size_t i = 0; i < limit.bottleneck.size() && i < 8; ++i)
     hosts += fmt::format("{}{}", i == 0 ? " " : ", ", limit.bottleneck[i]);

@@ -22,7 +22,7 @@ struct HostDemand {
 
 /// Resource that bounds the time of a resharding.
 enum class LimitingResource : std::uint8_t {
-  kNothing,  ///< None: no byte has to cross a wire.
+  kNone,     ///< None: no byte has to cross a wire.
   kIngress,  ///< Ingress links of hosts that must receive the data.
   kEgress,   ///< Egress links of the hosts that alone can send the data.
 };
@@ -35,7 +35,7 @@ std::string_view to_string(LimitingResource bound);
 /// receivers send it.
 struct ReshardLimit {
   double seconds = 0;
-  LimitingResource bound = LimitingResource::kNothing;
+  LimitingResource bound = LimitingResource::kNone;
   /// Hosts at the bound, ascending. kIngress: the hosts that receive longest. kEgress: the hosts
   /// that must send most.
   std::vector<HostId> bottleneck;

@@ -14,7 +14,7 @@ struct SimulateOptions {
   /// Limit on concurrent sends, as the executor applies it.
   EgressLimit egress = {};
   /// Number of flows that each device sends at a time. Empty: as `egress` says.
-  std::vector<std::uint32_t> places = {};
+  std::vector<std::uint32_t> send_slots = {};
   /// Events closer together than this are handled as one. 0: each event on its own. The first
   /// events use a finer resolution. Symmetric flows have only few events, and a coarse start does
   /// most harm.

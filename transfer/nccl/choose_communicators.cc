@@ -9,9 +9,9 @@ namespace weft::transfer {
 namespace {
 
 /// Set of communicators, limited in number for each member.
-class Budget {
+class CommunicatorBudget {
  public:
-  explicit Budget(std::size_t max_per_device) : max_(max_per_device) {}
+  explicit CommunicatorBudget(std::size_t max_per_device) : max_(max_per_device) {}
 
   /// Adds a group if all its members have room. Returns true if the set contains it afterwards.
   bool add(const CommunicatorGroup& group) {
@@ -36,7 +36,7 @@ CommunicatorGroup ranks_of(const CollectivePlan& plan) {
   return CommunicatorGroup::of(std::move(devices));
 }
 
-bool add_collectives(std::span<const ProgramTransfer> transfers, Budget& budget) {
+bool add_collectives(std::span<const ProgramTransfer> transfers, CommunicatorBudget& budget) {
   return std::all_of(transfers.begin(), transfers.end(), [&](const ProgramTransfer& transfer) {
     const auto* plan = std::get_if<const CollectivePlan*>(&transfer.plan);
     return plan == nullptr || (*plan)->ranks.size() < 2 || budget.add(ranks_of(**plan));
@@ -44,7 +44,8 @@ bool add_collectives(std::span<const ProgramTransfer> transfers, Budget& budget)
 }
 
 /// Returns, by op, the devices of each resharding that sends something.
-std::map<std::uint32_t, CommunicatorGroup> unions(std::span<const ProgramTransfer> transfers) {
+std::map<std::uint32_t, CommunicatorGroup> reshard_groups(
+    std::span<const ProgramTransfer> transfers) {
   std::map<std::uint32_t, CommunicatorGroup> result;
   for (const ProgramTransfer& transfer : transfers) {
     const auto* plan = std::get_if<const ReshardPlan*>(&transfer.plan);
@@ -54,7 +55,7 @@ std::map<std::uint32_t, CommunicatorGroup> unions(std::span<const ProgramTransfe
   return result;
 }
 
-bool add_all(const std::map<std::uint32_t, CommunicatorGroup>& groups, Budget& budget) {
+bool add_all(const std::map<std::uint32_t, CommunicatorGroup>& groups, CommunicatorBudget& budget) {
   return std::all_of(groups.begin(), groups.end(),
                      [&](const auto& entry) { return budget.add(entry.second); });
 }
@@ -95,20 +96,19 @@ LoweredTransfer lower_one(const ProgramTransfer& transfer, const CommunicatorCho
 CommunicatorChoice choose_communicators(std::span<const ProgramTransfer> transfers,
                                         std::size_t max_per_device) {
   CommunicatorChoice choice;
-  choice.point_to_point = unions(transfers);
-  Budget budget(max_per_device);
+  choice.point_to_point = reshard_groups(transfers);
+  CommunicatorBudget budget(max_per_device);
   if (!add_collectives(transfers, budget) || !add_all(choice.point_to_point, budget)) {
     std::vector<DeviceId> all;
     for (const auto& [op, group] : choice.point_to_point)
       all.insert(all.end(), group.devices.begin(), group.devices.end());
-    const CommunicatorGroup everybody = CommunicatorGroup::of(std::move(all));
-    for (auto& [op, group] : choice.point_to_point) group = everybody;
-    budget = Budget(max_per_device);
+    const CommunicatorGroup all_devices = CommunicatorGroup::of(std::move(all));
+    for (auto& [op, group] : choice.point_to_point) group = all_devices;
+    budget = CommunicatorBudget(max_per_device);
     if (!add_collectives(transfers, budget) || !add_all(choice.point_to_point, budget)) {
       throw_error(ErrorCode::kResourceExhausted,
-                  "a device is a member of more than {} communicators: the groups of its "
-                  "collectives and one for what goes from one "
-                  "device to another; allow more of them, or cut meshes along fewer axes",
+                  "a device needs more than {} communicators: one per group of its collectives and "
+                  "one for sends and receives; raise the limit, or cut meshes along fewer axes",
                   max_per_device);
     }
   }

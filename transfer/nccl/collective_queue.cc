@@ -33,7 +33,8 @@ void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& chang
                            std::span<const CommunicatorId> ids) {
   cancellation_.check(epoch);
   if (!pending_.empty() || !idle())
-    throw_error(ErrorCode::kFailedPrecondition, "device {}: operations are under way", self_);
+    throw_error(ErrorCode::kFailedPrecondition,
+                "device {}: operations are still running; wait for them before open()", self_);
   epoch_ = epoch;
   clear_operations();
   communicators_.apply(epoch, changes, ids, options_.create_timeout);
@@ -74,8 +75,9 @@ void CollectiveQueue::connect(std::span<const CommunicatorGroup> groups) {
       communicators_.check();
       if (clock_.now() - begun > options_.create_timeout) {
         throw_error(ErrorCode::kDeadlineExceeded,
-                    "device {}: the members of {} have not exchanged a byte within {}", self_,
-                    to_string(group),
+                    "device {}: the communicator {} could not be connected within {}; check that "
+                    "all its members run and reach each other",
+                    self_, to_string(group),
                     format_seconds(std::chrono::duration<double>(options_.create_timeout).count()));
       }
       cancellation_.pause(std::chrono::microseconds(50));
@@ -95,7 +97,7 @@ void CollectiveQueue::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
 void CollectiveQueue::reserve_staging(std::uint64_t bytes) {
   if (bytes <= staging_.size()) return;
   DeviceMemory larger = device_.allocate(bytes);
-  if (staging_.data() != nullptr) outgrown_.push_back(std::move(staging_));
+  if (staging_.data() != nullptr) retired_staging_.push_back(std::move(staging_));
   staging_ = std::move(larger);
 }
 
@@ -103,10 +105,10 @@ void CollectiveQueue::begin(std::vector<OperationKey> order) {
   cancellation_.check(epoch_);
   if (next_ != order_.size()) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "device {}: {} of the last execution was not started", self_,
+                "device {}: operation {} of the previous execution was not started", self_,
                 to_string(order_[next_]));
   }
-  if (idle()) outgrown_.clear();
+  if (idle()) retired_staging_.clear();
   queued_.clear();
   order_ = std::move(order);
   expected_ = {order_.begin(), order_.end()};
@@ -237,13 +239,13 @@ void CollectiveQueue::poll() {
     moved_ = clock_.now();
   }
   if (oldest_ == next_) return;
-  const UnderWay& operation = queued_.at(order_[oldest_]);
+  const EnqueuedOperation& operation = queued_.at(order_[oldest_]);
   // Waiting for this device's own computation does not count towards the timeout.
   if (operation.ready && !operation.ready->done()) moved_ = clock_.now();
   if (clock_.now() - moved_ <= options_.operation_timeout) return;
   throw_error(ErrorCode::kDeadlineExceeded,
-              "device {}: {} has not come to its end for {}: another of its devices has died or "
-              "does other operations in this place",
+              "device {}: {} did not complete within {}: another of its devices has died, or "
+              "executes operations in another order",
               self_, to_string(order_[oldest_]),
               format_seconds(std::chrono::duration<double>(options_.operation_timeout).count()));
 }
@@ -260,10 +262,10 @@ void CollectiveQueue::stop_stream() {
   const TimePoint begun = clock_.now();
   while (!end->done()) {
     if (clock_.now() - begun > options_.create_timeout) {
-      throw_error(ErrorCode::kDeadlineExceeded,
-                  "device {} does not come to rest after its communicators were aborted; replace "
-                  "its process",
-                  self_);
+      throw_error(
+          ErrorCode::kDeadlineExceeded,
+          "device {} is still busy after its communicators were aborted; restart its process",
+          self_);
     }
     cancellation_.pause(std::chrono::milliseconds(1));
   }
@@ -274,7 +276,7 @@ void CollectiveQueue::clear_operations() {
   expected_.clear();
   pending_.clear();
   queued_.clear();
-  outgrown_.clear();
+  retired_staging_.clear();
   next_ = oldest_ = 0;
 }
 

@@ -107,7 +107,7 @@ class CollectiveQueue final {
     std::vector<std::byte*> destinations;
     std::unique_ptr<Event> ready;
   };
-  struct UnderWay {
+  struct EnqueuedOperation {
     std::unique_ptr<Event> ready;  ///< Event awaited first. May be null.
     OperationEvents passage;
   };
@@ -130,13 +130,14 @@ class CollectiveQueue final {
   /// Staging memory of all operations, since they follow each other on the stream.
   DeviceMemory staging_;
   /// Outgrown staging memory that operations in progress may still use.
-  std::vector<DeviceMemory> outgrown_;
+  std::vector<DeviceMemory> retired_staging_;
   std::uint64_t epoch_ = 0;
   std::vector<OperationKey> order_;
   std::set<OperationKey> expected_;
   std::size_t next_ = 0;  ///< Index in order_ of the first operation that is not on the stream.
   std::map<OperationKey, Pending> pending_;  ///< Operations started, not on the stream.
-  std::map<OperationKey, UnderWay> queued_;  ///< Operations of this execution on the stream.
+  std::map<OperationKey, EnqueuedOperation>
+      queued_;              ///< Operations of this execution on the stream.
   std::size_t oldest_ = 0;  ///< Index in order_ of the first operation not seen done.
   /// Time when an operation last completed or waited for this device's own work.
   TimePoint moved_;

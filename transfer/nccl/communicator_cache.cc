@@ -27,7 +27,7 @@ std::vector<CommunicatorGroup> CommunicatorCache::shrink(std::span<const DeviceI
   return groups;
 }
 
-CommunicatorChanges CommunicatorCache::need(std::span<const CommunicatorGroup> groups) {
+CommunicatorChanges CommunicatorCache::ensure(std::span<const CommunicatorGroup> groups) {
   ++calls_;
   CommunicatorChanges changes;
   std::map<DeviceId, std::size_t> needed;

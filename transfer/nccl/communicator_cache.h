@@ -21,7 +21,7 @@ struct CommunicatorChanges {
 };
 
 /// Record of the communicators that exist in a run. Destroying and creating one involves all
-/// members, so a single device cannot decide. The ledger decides for all devices at once, and equal
+/// members, so a single device cannot decide. The cache decides for all devices at once, and equal
 /// calls give equal changes in every process.
 ///
 /// One thread at a time.
@@ -34,7 +34,7 @@ class CommunicatorCache final {
   /// Call before running a program that uses `groups`. Creates missing communicators. If a device
   /// would have too many, evicts the least recently used ones first. Throws
   /// Error(kResourceExhausted) if `groups` alone exceed the limit.
-  CommunicatorChanges need(std::span<const CommunicatorGroup> groups);
+  CommunicatorChanges ensure(std::span<const CommunicatorGroup> groups);
   /// Records the death of devices (see CommunicatorSet::shrink()). Groups that lost members become
   /// their survivors; all other groups are dropped. Returns the groups that exist now.
   std::vector<CommunicatorGroup> shrink(std::span<const DeviceId> dead);

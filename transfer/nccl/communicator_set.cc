@@ -31,7 +31,7 @@ void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& chan
     const auto at = communicators_.find(group);
     if (at == communicators_.end()) continue;
     at->second->finalize();
-    settle(*at->second, group, "ended", timeout);
+    wait_until_ready(*at->second, group, "ended", timeout);
     communicators_.erase(at);
   }
   for (const CommunicatorGroup& group : changes.create) {
@@ -41,14 +41,15 @@ void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& chan
       return candidate.group == group;
     });
     if (id == ids.end()) {
-      throw_error(ErrorCode::kInvalidArgument,
-                  "no id for the communicator {}; device {} has to make it", to_string(group),
-                  group.devices.front());
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "there is no id for the communicator {}; device {} must create it with make_ids()",
+          to_string(group), group.devices.front());
     }
     WEFT_CHECK(!communicators_.contains(group), "{} exists on device {}", to_string(group), self_);
     auto& communicator = communicators_[group] =
         library_.create(id->id, group.size(), *rank, fmt::format("weft {}", to_string(group)));
-    settle(*communicator, group, "been created", timeout);
+    wait_until_ready(*communicator, group, "been created", timeout);
   }
 }
 
@@ -59,7 +60,7 @@ DeviceCommunicator& CommunicatorSet::ready(const CommunicatorGroup& group, Nanos
                 "device {} has no communicator {}; it must be created before the first step", self_,
                 to_string(group));
   }
-  settle(*at->second, group, "taken its calls", timeout);
+  wait_until_ready(*at->second, group, "accepted its calls", timeout);
   return *at->second;
 }
 
@@ -97,23 +98,23 @@ void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
     for (int rank = 0; rank < group.size(); ++rank) {
       if (!rest.contains(group.devices[rank])) excluded.push_back(rank);
     }
-    settle(*communicator, group, "stopped", timeout);
+    wait_until_ready(*communicator, group, "stopped", timeout);
     remaining[rest] = communicator->shrink(excluded);
-    settle(*remaining[rest], rest, "been made of what is left", timeout);
+    wait_until_ready(*remaining[rest], rest, "been rebuilt from the survivors", timeout);
   }
   communicators_ = std::move(remaining);
 }
 
-void CommunicatorSet::settle(DeviceCommunicator& communicator, const CommunicatorGroup& group,
-                             const char* what, Nanoseconds timeout) {
+void CommunicatorSet::wait_until_ready(DeviceCommunicator& communicator,
+                                       const CommunicatorGroup& group, const char* what,
+                                       Nanoseconds timeout) {
   const TimePoint begun = clock_.now();
   while (communicator.poll() == DeviceCommunicator::State::kBusy) {
     cancellation_.check(epoch_);
     if (clock_.now() - begun > timeout) {
       throw_error(ErrorCode::kDeadlineExceeded,
                   "the communicator of devices {} has not {} within {}: one of them has died, is "
-                  "not reached, or does other "
-                  "operations in this place",
+                  "unreachable, or executes operations in another order",
                   to_string(group), what,
                   format_seconds(std::chrono::duration<double>(timeout).count()));
     }

@@ -52,8 +52,8 @@ class CommunicatorSet final {
   std::size_t size() const { return communicators_.size(); }
 
  private:
-  void settle(DeviceCommunicator& communicator, const CommunicatorGroup& group, const char* what,
-              Nanoseconds timeout);
+  void wait_until_ready(DeviceCommunicator& communicator, const CommunicatorGroup& group,
+                        const char* what, Nanoseconds timeout);
 
   const DeviceId self_;
   DeviceCollectives& library_;

@@ -115,12 +115,12 @@ class ReshardLowering {
     BufferPlace term;  ///< Whole term of the device.
     /// Double buffer: one piece arrives while the previous one is sent.
     std::array<BufferPlace, 2> pieces;
-    std::optional<BufferPlace> kept;  ///< Place of the whole sum, if the device keeps it.
+    std::optional<BufferPlace> destination;  ///< Place of the whole sum, if the device keeps it.
 
     /// Returns the place of the piece that begins at `begin` in the payload, after the device has
     /// added its term.
     BufferPlace sum_at(std::uint64_t begin, std::uint64_t piece_bytes) const {
-      return kept ? shifted(*kept, begin) : pieces[begin / piece_bytes % 2];
+      return destination ? shifted(*destination, begin) : pieces[begin / piece_bytes % 2];
     }
   };
 
@@ -130,8 +130,8 @@ class ReshardLowering {
     hop.term = payload_at(flow, device, BufferKind::kSource);
     for (BufferPlace& piece : hop.pieces) piece = builder_.stage(device, piece_bytes(flow));
     const auto& streams = parts_.at(device).streams;
-    if (std::ranges::find(streams, flow.id, &FlowRole::flow)->keeps)
-      hop.kept = payload_at(flow, device, BufferKind::kDestination);
+    if (std::ranges::find(streams, flow.id, &FlowRole::flow)->stores_sum)
+      hop.destination = payload_at(flow, device, BufferKind::kDestination);
   }
 
   static BufferPlace shifted(BufferPlace place, std::uint64_t bytes) {

@@ -269,7 +269,7 @@ class CollectiveLowering {
 
 LoweredTransfer lower(const CollectivePlan& plan, const LoweringOptions& options) {
   if (plan.ranks.empty())
-    throw_error(ErrorCode::kInvalidArgument, "a collective of no ranks cannot be lowered");
+    throw_error(ErrorCode::kInvalidArgument, "a collective without ranks cannot be lowered");
   return CollectiveLowering(plan, options).run();
 }
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 
 namespace weft::transfer {
 namespace {
@@ -37,19 +37,20 @@ class OperationTasks {
                                                            : 0);
         steps.push_back(task);
         if (const auto* start = std::get_if<TimelineStart>(&step)) {
-          tasks_.wait(operations_.at(start->key), task);
+          tasks_.add_dependency(operations_.at(start->key), task);
           starts_[start->key].push_back(task);
         }
         // A wait for an operation that no device starts never ends.
         if (wait != nullptr)
-          tasks_.wait(task, operations_.contains(wait->key) ? operations_.at(wait->key) : task);
+          tasks_.add_dependency(task,
+                                operations_.contains(wait->key) ? operations_.at(wait->key) : task);
       }
     }
   }
 
   /// Returns, per operation, the time when the last of its devices starts it.
   std::map<OperationKey, double> times() const {
-    const TaskTimes times = play(tasks_);
+    const TaskTimes times = simulate_tasks(tasks_);
     check_finished(times);
     std::map<OperationKey, double> result;
     for (const auto& [key, task] : operations_) result.emplace(key, times.start[task.value()]);
@@ -59,17 +60,17 @@ class OperationTasks {
  private:
   void check_finished(const TaskTimes& times) const {
     std::string stuck;
-    const auto is_over = [&](TaskId task) { return times.is_over[task.value()]; };
+    const auto has_ended = [&](TaskId task) { return times.has_ended[task.value()]; };
     for (std::size_t i = 0; i < timelines_.size(); ++i) {
-      const auto first = std::ranges::find_if_not(steps_[i], is_over);
+      const auto first = std::ranges::find_if_not(steps_[i], has_ended);
       if (first == steps_[i].end()) continue;
       const auto& wait = std::get<TimelineWait>(timelines_[i].steps[first - steps_[i].begin()]);
       const auto starts = starts_.find(wait.key);
-      stuck +=
-          fmt::format("\n  device {} waits for {}, which {} of its {} devices have started",
-                      timelines_[i].device, to_string(wait.key),
-                      starts == starts_.end() ? 0 : std::ranges::count_if(starts->second, is_over),
-                      starts == starts_.end() ? 0 : starts->second.size());
+      stuck += fmt::format(
+          "\n  device {} waits for {}, which {} of its {} devices have started",
+          timelines_[i].device, to_string(wait.key),
+          starts == starts_.end() ? 0 : std::ranges::count_if(starts->second, has_ended),
+          starts == starts_.end() ? 0 : starts->second.size());
     }
     if (!stuck.empty())
       throw_error(ErrorCode::kInternal, "the programs of a step cannot finish:{}", stuck);

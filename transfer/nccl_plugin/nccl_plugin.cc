@@ -33,10 +33,11 @@ class NcclCollectives final : public DeviceCollectives {
                                              const std::string& name) override {
     ncclUniqueId unique;
     if (id.size() != sizeof(unique.internal)) {
-      throw_error(
-          ErrorCode::kInvalidArgument,
-          "the id of the communicator '{}' has {} bytes, not {}: is it of the same library?", name,
-          id.size(), sizeof(unique.internal));
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the id of the communicator '{}' has {} bytes; expected {}. Use the same version "
+                  "of NCCL on "
+                  "all devices",
+                  name, id.size(), sizeof(unique.internal));
     }
     std::memcpy(unique.internal, id.data(), id.size());
     return std::make_unique<NcclCommunicator>(options_.gpu, unique, size, rank, options_.max_blocks,
@@ -50,9 +51,9 @@ class NcclCollectives final : public DeviceCollectives {
   }
   void sum(const DeviceSum& sum, weft::Stream& stream) override {
     use_gpu(options_.gpu);
-    if (sum.terms.empty() || sum.terms.size() > SumTerms::kMost)
+    if (sum.terms.empty() || sum.terms.size() > SumTerms::kMaxTerms)
       throw_error(ErrorCode::kInvalidArgument, "a sum of {} terms; it has 1 to {}",
-                  sum.terms.size(), SumTerms::kMost);
+                  sum.terms.size(), SumTerms::kMaxTerms);
     SumTerms terms;
     terms.count = sum.terms.size();
     std::copy(sum.terms.begin(), sum.terms.end(), terms.term);

@@ -24,7 +24,7 @@ void check_group(const std::string& what, DType dtype, bool reduces, const Regio
   for (const Shard& shard : ranks) {
     topology.host_of(shard.device);
     if (!seen.insert(shard.device).second)
-      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what,
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} appears twice in the group", what,
                   shard.device);
     if (!box.contains(shard.region)) {
       throw_error(ErrorCode::kInvalidArgument,
@@ -42,7 +42,7 @@ class CollectiveFlowBuilder {
       : plan_(plan),
         topology_(topology),
         options_(options),
-        apart_(on_hosts_of_their_own(plan, topology)),
+        one_rank_per_host_(on_hosts_of_their_own(plan, topology)),
         loads_(topology) {}
 
   /// Adds a flow of `region`. With `like`, takes its chunk size, so that chunk i of both is the
@@ -72,8 +72,8 @@ class CollectiveFlowBuilder {
     if (plan_.ranks.size() > 2) {
       chunks.direct_chunk_bytes = options_.rotation_chunk_bytes;
       chunks.window = options_.rotation_window;
-      if (apart_)
-        plan_.egress_places =
+      if (one_rank_per_host_)
+        plan_.egress_slots =
             std::min<std::uint32_t>(plan_.ranks.size() - 1, options_.rotation_width);
     }
     return add(kind, region, from, {{from, to}}, nullptr, &chunks);
@@ -84,7 +84,7 @@ class CollectiveFlowBuilder {
   /// all links are busy throughout, whereas each hop of a chain lags a chunk behind its
   /// predecessor. `most`: bytes of the largest part; `all`: bytes of all parts.
   bool sends_directly(std::uint64_t most, std::uint64_t all) const {
-    return apart_ && most * plan_.ranks.size() <= 2 * all;
+    return one_rank_per_host_ && most * plan_.ranks.size() <= 2 * all;
   }
 
   /// Calls add(i, j) for every two ranks. Rank i begins with rank i + 1, so that not all ranks send
@@ -120,7 +120,7 @@ class CollectiveFlowBuilder {
   CollectivePlan& plan_;
   const Topology& topology_;
   const CollectiveOptions& options_;
-  const bool apart_;  ///< True if no two ranks share a host.
+  const bool one_rank_per_host_;  ///< True if no two ranks share a host.
   Loads loads_;
 };
 
@@ -279,7 +279,7 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
                                 [&](const Rank& rank) { return rank.device == device; });
   if (own == ranks.end()) return part;
   part.tensors.push_back({dtype, own->source, own->destination});
-  part.egress_places = egress_places;
+  part.egress_slots = egress_slots;
   for (const Region& region : own->copies) part.copies.push_back({0, region});
   part.reductions = own->reductions;
   part.streams = flow_roles_of(flows, device);

@@ -56,7 +56,7 @@ struct CollectivePlan {
   std::vector<Rank> ranks;
   std::vector<Flow> flows;
   /// Number of flows of a device that send to other hosts at a time. 0: as EgressLimit says.
-  std::uint32_t egress_places = 0;
+  std::uint32_t egress_slots = 0;
 
   /// Returns the part of `device`; empty() if it is not in the group.
   DevicePart device_part(DeviceId device) const;
@@ -68,7 +68,7 @@ struct CollectivePlan {
   friend bool operator==(const CollectivePlan&, const CollectivePlan&) = default;
   static constexpr auto fields =
       weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype, &CollectivePlan::ranks,
-                   &CollectivePlan::flows, &CollectivePlan::egress_places);
+                   &CollectivePlan::flows, &CollectivePlan::egress_slots);
 };
 
 /// Formats the plan as a headline and a line per flow.

@@ -55,10 +55,11 @@ void plan_weft(ReshardPlan& plan, const internal::ReshardDemand& demand, const N
                const PlanOptions& options, const LimitSolution& solution) {
   internal::WeftPlan best = internal::plan_weft(demand, plan.topology, network, options, solution);
   plan.flows = std::move(best.flows);
-  plan.egress_places = std::move(best.egress_places);
+  plan.egress_slots = std::move(best.egress_slots);
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
-  const internal::ReshardDemand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
+  const internal::ReshardDemand units =
+      internal::collect_demand(plan.tasks, plan.topology, kBundleBytes);
   // Rejects time savings that send more bytes over links, which other transfers may need.
   const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
   for (const ReshardAlgorithm other :
@@ -73,10 +74,10 @@ void plan_weft(ReshardPlan& plan, const internal::ReshardDemand& demand, const N
         internal::wire_bytes(flows, plan.topology) > least_bytes)
       continue;
     plan.flows = std::move(flows);
-    plan.egress_places.clear();
+    plan.egress_slots.clear();
     plan.predicted_seconds = seconds;
     plan.note =
-        fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
+        fmt::format("uses the flows of {}, which are faster in simulation", to_string(other));
   }
 }
 
@@ -93,8 +94,8 @@ void add_sums(ReshardPlan& plan, const internal::SumDemand& sums,
   std::vector<Flow> expected = plan.flows;
   expected.insert(expected.end(), added.as_trees.begin(), added.as_trees.end());
   plan.flows.insert(plan.flows.end(), added.flows.begin(), added.flows.end());
-  // Egress places were chosen without the sums, which would have to wait.
-  plan.egress_places.clear();
+  // Egress slots were chosen without the sums, which would have to wait.
+  plan.egress_slots.clear();
   plan.predicted_seconds = internal::predict(expected, added.topology, network);
 }
 
@@ -114,8 +115,8 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   network.validate();
   if (network.num_hosts() < topology.num_hosts()) {
     throw_error(ErrorCode::kInvalidArgument,
-                "devices live on {} hosts, but the network describes only {}", topology.num_hosts(),
-                network.num_hosts());
+                "the topology has {} hosts, but the network describes only {}",
+                topology.num_hosts(), network.num_hosts());
   }
   ReshardPlan plan;
   plan.tasks.assign(tasks.begin(), tasks.end());
@@ -123,7 +124,7 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   plan.strategy = strategy;
   const bool is_weft = strategy == ReshardAlgorithm::kWeft;
   internal::ReshardDemand demand =
-      internal::gather(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
+      internal::collect_demand(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
   plan.copies = std::move(demand.copies);
   const LimitSolution solution = solve_limit(demand.data, network);
   plan.limit = solution.limit;
@@ -177,10 +178,10 @@ DevicePart ReshardPlan::device_part(DeviceId device) const {
       const auto& destination = part.tensors[segment.tensor].destination;
       return destination && destination->contains(segment.region);
     };
-    const bool last = stream.adds() && (stream.children.empty() || stream.result);
-    stream.keeps = last && wanted(stream.segments.front());
+    const bool last = stream.adds_own_term() && (stream.children.empty() || stream.result);
+    stream.stores_sum = last && wanted(stream.segments.front());
   }
-  if (!egress_places.empty()) part.egress_places = egress_places.at(device.value());
+  if (!egress_slots.empty()) part.egress_slots = egress_slots.at(device.value());
   return part;
 }
 

@@ -56,11 +56,11 @@ struct ReshardPlan {
   std::vector<LocalCopy> copies;
   /// Number of flows that each device sends to other hosts at a time. Empty: as EgressLimit says.
   /// See Strategy::kWeft.
-  std::vector<std::uint32_t> egress_places;
+  std::vector<std::uint32_t> egress_slots;
   /// Lower bound on the bytes between hosts of any plan for these tasks.
   std::uint64_t minimum_between_hosts = 0;
   ReshardLimit limit;  ///< Physical limit of these tasks on the planned network.
-  /// Result of simulate() for `flows` and `egress_places`. For more than 100,000 edges, a bound by
+  /// Result of simulate() for `flows` and `egress_slots`. For more than 100,000 edges, a bound by
   /// load and depth.
   double predicted_seconds = 0;
   std::string note;  ///< Remark of the planner for the user, or empty.
@@ -75,7 +75,7 @@ struct ReshardPlan {
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
   static constexpr auto fields = weft::fields(
       &ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows,
-      &ReshardPlan::copies, &ReshardPlan::egress_places, &ReshardPlan::minimum_between_hosts,
+      &ReshardPlan::copies, &ReshardPlan::egress_slots, &ReshardPlan::minimum_between_hosts,
       &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
 };
 

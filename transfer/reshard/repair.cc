@@ -42,8 +42,8 @@ Repair::Repair(const ReshardPlan& plan)
     : tasks_(plan.tasks), topology_(plan.topology), copies_(plan.copies) {
   if (std::ranges::any_of(tasks_, [](const ReshardTask& task) { return !task.addends.empty(); })) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a plan that adds up terms cannot be repaired: a device that died held one. Run "
-                "all of it again, once somebody has that term");
+                "a plan with sums cannot be repaired, because the dead device held a term. Run the "
+                "whole plan again once another device holds that term");
   }
   for (const Flow& flow : plan.flows) {
     for (const Segment& segment : flow.segments) {
@@ -116,12 +116,12 @@ bool Repair::covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std
   return after != found->second.begin() && byte < std::prev(after)->end;
 }
 
-Repair::Gap Repair::gap_at(const Key& key, const TransferredRegion& cargo, Range range,
-                           std::span<const DeviceId> dead) {
+Repair::MissingRange Repair::missing_range_at(const Key& key, const TransferredRegion& cargo,
+                                              Range range, std::span<const DeviceId> dead) {
   const auto has = [&](const std::map<DeviceId, Ranges>& side, DeviceId device) {
     return !contains(dead, device) && covers(side, device, range.begin);
   };
-  Gap gap{&key, range, {}, {}};
+  MissingRange gap{&key, range, {}, {}};
   for (const auto& [device, ranges] : cargo.wanted) {
     if (has(cargo.wanted, device) && !covers(cargo.landed, device, range.begin))
       gap.receivers.push_back(device);
@@ -138,9 +138,9 @@ Repair::Gap Repair::gap_at(const Key& key, const TransferredRegion& cargo, Range
   return gap;
 }
 
-std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
-  std::vector<Gap> result;
-  const auto continues_last = [&](const Gap& gap) {
+std::vector<Repair::MissingRange> Repair::missing_ranges(std::span<const DeviceId> dead) const {
+  std::vector<MissingRange> result;
+  const auto continues_last = [&](const MissingRange& gap) {
     return !result.empty() && result.back().key == gap.key &&
            result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
            result.back().receivers == gap.receivers;
@@ -148,7 +148,7 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
   for (const auto& [key, cargo] : cargos_) {
     const std::vector<std::uint64_t> cuts = boundaries(cargo);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      Gap gap = gap_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
+      MissingRange gap = missing_range_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
       if (gap.receivers.empty()) continue;
       if (continues_last(gap)) result.back().range.end = gap.range.end;
       else result.push_back(std::move(gap));
@@ -159,7 +159,7 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
 
 std::uint64_t Repair::missing_bytes(std::span<const DeviceId> dead) const {
   std::uint64_t bytes = 0;
-  for (const Gap& gap : gaps(dead))
+  for (const MissingRange& gap : missing_ranges(dead))
     bytes += (gap.range.end - gap.range.begin) * gap.receivers.size();
   return bytes;
 }
@@ -168,16 +168,14 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
                          const PlanOptions& options) const {
   internal::ReshardDemand demand;
   std::map<std::pair<std::vector<DeviceId>, std::vector<DeviceId>>, std::size_t> bundles;
-  for (Gap& gap : gaps(dead)) {
+  for (MissingRange& gap : missing_ranges(dead)) {
     const std::uint64_t bytes = gap.range.end - gap.range.begin;
     if (gap.holders.empty()) {
-      throw_error(ErrorCode::kDataLoss,
-                  "{} of tensor {} region {} that device {} still wants have no live holder: all "
-                  "devices that held them are "
-                  "dead; go back to "
-                  "a checkpoint",
-                  format_bytes(bytes), gap.key->tensor, to_string(gap.key->region),
-                  gap.receivers.front());
+      throw_error(
+          ErrorCode::kDataLoss,
+          "{} of tensor {} region {}, which device {} needs, are lost: all devices that held "
+          "them have died; restart from a checkpoint",
+          format_bytes(bytes), gap.key->tensor, to_string(gap.key->region), gap.receivers.front());
     }
     const auto [bundle, fresh] =
         bundles.try_emplace({gap.holders, gap.receivers}, demand.bundles.size());
@@ -206,7 +204,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   plan.flows = std::move(weft.flows);
   plan.predicted_seconds = weft.predicted_seconds;
   plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
-  plan.note = "the repair of a plan";
+  plan.note = "repairs a plan";
   // A root that is not an original holder sends the landed data of its destination.
   for (Flow& flow : plan.flows) {
     for (Segment& segment : flow.segments) {

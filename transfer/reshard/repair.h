@@ -65,16 +65,16 @@ class Repair final {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// Bytes [begin, end) of a cargo that the same live devices have and the same live devices miss.
-  struct Gap {
+  struct MissingRange {
     const Key* key;
     Range range;
     std::vector<DeviceId> holders, receivers;
   };
-  std::vector<Gap> gaps(std::span<const DeviceId> dead) const;
+  std::vector<MissingRange> missing_ranges(std::span<const DeviceId> dead) const;
   /// Returns the live devices that miss `range` of a cargo and, if there are any, the live devices
   /// that have it. No boundary lies inside `range`.
-  static Gap gap_at(const Key& key, const TransferredRegion& cargo, Range range,
-                    std::span<const DeviceId> dead);
+  static MissingRange missing_range_at(const Key& key, const TransferredRegion& cargo, Range range,
+                                       std::span<const DeviceId> dead);
   /// Returns the begins and ends of a cargo's ranges, ascending.
   static std::vector<std::uint64_t> boundaries(const TransferredRegion& cargo);
   /// Returns true if a range of the device contains this byte.

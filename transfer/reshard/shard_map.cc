@@ -28,8 +28,8 @@ void ShardMap::validate(const std::string& name) const {
     }
     if (!seen.insert(shard.device).second) {
       throw_error(ErrorCode::kInvalidArgument,
-                  "the {}: device {} comes twice; a device holds one region of a tensor", name,
-                  shard.device);
+                  "the {}: device {} appears twice; a device may hold only one region of a tensor",
+                  name, shard.device);
     }
   }
 }

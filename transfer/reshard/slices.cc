@@ -37,10 +37,11 @@ void check_one_term_each(const ShardMap& source, std::span<const ShardMap> adden
     for (const Shard& shard : (term == 0 ? source : addends[term - 1]).shards) {
       const auto [at, fresh] = term_of.try_emplace(shard.device, term);
       if (!fresh && at->second != term) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "device {} holds terms {} and {} of a sum; a device holds one: let it add up "
-                    "its own first",
-                    shard.device, at->second, term);
+        throw_error(
+            ErrorCode::kInvalidArgument,
+            "device {} holds terms {} and {} of a sum, but may hold only one; add its terms "
+            "on the device first",
+            shard.device, at->second, term);
       }
     }
   }

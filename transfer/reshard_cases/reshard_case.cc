@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "transfer/reshard_cases/cut_map.h"
+#include "transfer/reshard_cases/shard_by_mesh.h"
 
 namespace weft::transfer {
 namespace {
@@ -35,8 +35,8 @@ MeshSharding cut_of(const Side& side, int first_device) {
 
 ReshardTask task_of(DType dtype, const Shape& shape, const Side& source, const Side& destination) {
   return {{dtype, shape},
-          cut_map(shape, cut_of(source, 0)),
-          cut_map(shape, cut_of(destination, source.hosts * source.devices))};
+          shard_by_mesh(shape, cut_of(source, 0)),
+          shard_by_mesh(shape, cut_of(destination, source.hosts * source.devices))};
 }
 
 ReshardCase case_of(std::string_view name, std::string description, const Shape& shape,

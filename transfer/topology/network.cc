@@ -56,20 +56,21 @@ void Network::validate() const {
     for (const Nic& nic : hosts[i].nics)
       if (!(nic.egress > 0) || !(nic.ingress > 0))
         throw_error(ErrorCode::kInvalidArgument,
-                    "host {} has an interface of {} out and {} in; both must be more than nothing",
-                    i, rate(nic.egress), rate(nic.ingress));
+                    "host {} has an interface of {} out and {} in; both rates must be positive", i,
+                    rate(nic.egress), rate(nic.ingress));
   }
 }
 
-Network updated(const Network& network, std::span<const MeasuredEgress> observed) {
+Network with_measured_egress(const Network& network, std::span<const MeasuredEgress> observed) {
   constexpr double kNoise = 0.2;
   Network result = network;
   for (const MeasuredEgress& seen : observed) {
     const double known = network.host(seen.host).egress();
     if (!(seen.bytes_per_second > 0))
       throw_error(ErrorCode::kInvalidArgument,
-                  "host {} was seen to send {}; leave out hosts that sent nothing", seen.host,
-                  rate(seen.bytes_per_second));
+                  "host {} has a measured egress of {}; the rate must be positive; omit hosts that "
+                  "sent nothing",
+                  seen.host, rate(seen.bytes_per_second));
     const double change = seen.bytes_per_second / known;
     if (std::abs(change - 1) <= kNoise) continue;
     for (Nic& nic : result.hosts[seen.host.value()].nics) nic.egress *= change;

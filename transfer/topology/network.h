@@ -63,7 +63,7 @@ struct MeasuredEgress {
 /// Receivers can also slow a host down, so pass only rates measured while nothing else was the
 /// bottleneck. Throws Error(kInvalidArgument) for a host that is not in the network and for rates
 /// that are not positive.
-Network updated(const Network& network, std::span<const MeasuredEgress> observed);
+Network with_measured_egress(const Network& network, std::span<const MeasuredEgress> observed);
 
 /// Formats a network, such as "4 hosts: 114.0 MiB/s; host 2: 45.6 MiB/s out, 114.0 MiB/s in".
 std::string to_string(const Network& network);

@@ -37,7 +37,7 @@ class LoopbackWire final : public Wire {
     if (!hub_.stations_.at(peer)->alive) {
       station_.connected.erase(peer);
       hub_.post(self_, PeerLost{peer, Error(ErrorCode::kPeerDied,
-                                            fmt::format("device {} is gone", peer))});
+                                            fmt::format("device {} has closed its wire", peer))});
     }
   }
   void drop(DeviceId peer) override {
@@ -69,7 +69,7 @@ class LoopbackWire final : public Wire {
     LoopbackHub::InFlight message{self_, peer,    {header.begin(), header.end()},
                                   {},    payload, payload.size(),
                                   token, false,   false};
-    if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.damage;
+    if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.corrupt_payload;
     std::size_t& buffered = hub_.buffered_[{self_, peer}];
     if (payload.size() <= hub_.options_.eager_bytes && buffered + payload.size() <= kEagerBudget) {
       message.is_eager = true;
@@ -88,8 +88,9 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     const auto found = hub_.messages_.find(id);
     if (found == hub_.messages_.end()) {
-      hub_.post(self_, ReceiveFinished{
-                           token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      hub_.post(self_,
+                ReceiveFinished{token, Error(ErrorCode::kPeerDied,
+                                             "the sender of the message was lost or dropped")});
       return;
     }
     LoopbackHub::InFlight& message = found->second;
@@ -162,7 +163,7 @@ class LoopbackWire final : public Wire {
   }
   template <typename Event>
   void deliver(const Event& event) {
-    tell(*events_, event);
+    dispatch_event(*events_, event);
   }
 
   void end(std::map<MessageId, LoopbackHub::InFlight>::iterator found) {
@@ -194,7 +195,7 @@ void LoopbackHub::kill(DeviceId device) {
   HubEndpoint& station = *stations_.at(device);
   if (!station.alive) return;
   station.alive = false;
-  const Error error(ErrorCode::kPeerDied, fmt::format("device {} is gone", device));
+  const Error error(ErrorCode::kPeerDied, fmt::format("device {} has closed its wire", device));
   for (auto& [other, other_station] : stations_) {
     if (other != device &&
         (other_station->connected.contains(device) || station.connected.contains(other)))

@@ -25,7 +25,7 @@ struct LoopbackOptions {
   std::optional<std::uint64_t> shuffle_seed;
   std::uint32_t max_delay = 8;
   /// Index of the message with a payload in which one bit is flipped in transit.
-  std::optional<std::uint64_t> damage = {};
+  std::optional<std::uint64_t> corrupt_payload = {};
   /// Simulated hosts: path_to() reports TCP or shared memory as if the devices were on these hosts.
   /// Empty: loopback.
   std::optional<Topology> hosts = {};

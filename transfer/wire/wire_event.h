@@ -20,13 +20,13 @@ struct PeerLost {
   Error error;
 };
 
-inline void tell(WireEvents& owner, const SendFinished& event) {
+inline void dispatch_event(WireEvents& owner, const SendFinished& event) {
   owner.send_finished(event.token, event.outcome);
 }
-inline void tell(WireEvents& owner, const ReceiveFinished& event) {
+inline void dispatch_event(WireEvents& owner, const ReceiveFinished& event) {
   owner.receive_finished(event.token, event.outcome);
 }
-inline void tell(WireEvents& owner, const PeerLost& event) {
+inline void dispatch_event(WireEvents& owner, const PeerLost& event) {
   owner.peer_lost(event.peer, event.error);
 }
 

@@ -45,7 +45,7 @@ class UcxWire final : public Wire {
         network_(describe_network(options.interfaces)),
         workers_(options.interfaces, &on_message, this) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
-    const WorkerSet::Side* shm = workers_.shared_memory();
+    const WorkerSet::RailWorker* shm = workers_.shared_memory();
     address_ = encode(UcxAddress::of(
         self_, host_, workers_.rail_addresses(),
         shm != nullptr ? shm->worker.address() : std::vector<std::byte>(), network_));
@@ -97,19 +97,19 @@ class UcxWire final : public Wire {
       if (added.process.had_exited())
         added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    added.routes = fmt::format("{}, from {}", address.network, network_);
+    added.route_text = fmt::format("{}, from {}", address.network, network_);
     try {
-      added.join(workers_, address, &on_peer_error);
+      added.connect_endpoints(workers_, address, &on_peer_error);
     } catch (const Error& error) {
       added.end = Peer::End::kDropped;  // endpoints that exist already refer to the peer
-      retire(peers_.emplace(peer, std::move(owned)).first);
+      close_peer(peers_.emplace(peer, std::move(owned)).first);
       if (near) throw;
-      throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.routes,
+      throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.route_text,
                   error.message(), network_advice());
     }
     peers_.emplace(peer, std::move(owned));
     for (Peer::Connection* connection : added.connections()) {
-      connection->heard = early_hellos_.erase({peer, connection->worker}) != 0;
+      connection->hello_received = early_hellos_.erase({peer, connection->worker}) != 0;
       send_control(added, *connection, WireHeader::kHello, 0);
     }
   }
@@ -118,7 +118,7 @@ class UcxWire final : public Wire {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return;
     found->second->end = Peer::End::kDropped;
-    retire(found);
+    close_peer(found);
   }
   bool is_connected(DeviceId peer) const override {
     const auto found = peers_.find(peer);
@@ -141,14 +141,14 @@ class UcxWire final : public Wire {
     }
     Peer& to = *found->second;
     if (to.open) transmit(to, header, payload, token);
-    else to.unsent.push_back({{header.begin(), header.end()}, payload, token});
+    else to.queued.push_back({{header.begin(), header.end()}, payload, token});
   }
 
   void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
     const auto found = incoming_.find(message);
     if (found == incoming_.end()) {
-      happened_.push_back(
-          ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      happened_.push_back(ReceiveFinished{
+          token, Error(ErrorCode::kPeerDied, "the sender of the message was lost or dropped")});
       return;
     }
     Incoming incoming = std::move(found->second);
@@ -196,13 +196,13 @@ class UcxWire final : public Wire {
       if (peer.is_over()) peer.fail(peer.cause);
       if (peer.end != Peer::End::kFailed) continue;
       happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, peer.cause)});
-      retire(at);
+      close_peer(at);
     }
     while (!happened_.empty()) {
       ++done;
       const Happened what = std::move(happened_.front());
       happened_.pop_front();
-      std::visit([this](const auto& event) { tell(*events_, event); }, what);
+      std::visit([this](const auto& event) { dispatch_event(*events_, event); }, what);
     }
     return done;
   }
@@ -244,7 +244,7 @@ class UcxWire final : public Wire {
   struct Request {
     UcxWire* wire = nullptr;
     Peer* peer = nullptr;  // null: a receive from a device that was dropped
-    std::size_t way = 0;
+    std::size_t route = 0;
     std::size_t rendezvous_bytes = 0;   // bytes of a rendezvous
     std::uint64_t eager_end = 0;        // end of an eager message, see EagerFlowControl
     std::optional<Token> token;         // empty: a message of the wire itself
@@ -253,7 +253,7 @@ class UcxWire final : public Wire {
   };
   struct Incoming {
     DeviceId sender;
-    WorkerSet::Side* side = nullptr;
+    WorkerSet::RailWorker* side = nullptr;
     std::size_t bytes = 0;
     void* descriptor = nullptr;              // handle of a rendezvous; otherwise null
     const std::byte* in_callback = nullptr;  // payload while message_arrived() runs
@@ -272,7 +272,7 @@ class UcxWire final : public Wire {
     request->wire = this;
     request->peer = peer;
     request->token = token;
-    request->way = 0;
+    request->route = 0;
     request->rendezvous_bytes = 0;
     request->eager_end = 0;
     request->hello = nullptr;
@@ -302,19 +302,19 @@ class UcxWire final : public Wire {
     const bool eager =
         payload.size() <= to.eager_limit && to.untaken() + payload.size() <= kEagerBudget;
     Request* request = new_request(&to, token);
-    request->way = to.least_loaded_way();
-    Peer::Way& way = to.ways[request->way];
+    request->route = to.least_loaded_route();
+    Peer::Route& route = to.routes[request->route];
     if (eager) {
-      request->eager_end = way.eager.send(payload.size());
+      request->eager_end = route.eager.send(payload.size());
     } else {
       request->rendezvous_bytes = payload.size();
-      way.rendezvous_bytes += payload.size();
+      route.rendezvous_bytes += payload.size();
     }
     const WireHeader prefix{WireHeader::kMessage, self_.value(), 0, to.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty())
       std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
-    post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
+    post(*request, route.out, sizeof(prefix) + header.size(), payload, eager);
   }
 
   void send_control(Peer& peer, Peer::Connection& connection, WireHeader::Kind kind,
@@ -327,22 +327,23 @@ class UcxWire final : public Wire {
   }
 
   /// Called when a hello has left or arrived. Opens the peer once all connections are open.
-  void greeted(Peer& peer) {
+  void open_if_connected(Peer& peer) {
     const auto all = peer.connections();
     if (peer.open || !std::all_of(all.begin(), all.end(),
                                   [](const Peer::Connection* each) { return each->is_open(); }))
       return;
     peer.open = true;
-    for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
+    for (const Peer::QueuedMessage& message : std::exchange(peer.queued, {}))
       transmit(peer, message.header, message.payload, message.token);
   }
   void hello_arrived(DeviceId sender, const UcxWorker& worker) {
     bool known = false;
     const auto hear = [&](Peer& peer) {
       for (Peer::Connection* connection : peer.connections()) {
-        if (peer.id == sender && connection->worker == &worker) known = connection->heard = true;
+        if (peer.id == sender && connection->worker == &worker)
+          known = connection->hello_received = true;
       }
-      greeted(peer);
+      open_if_connected(peer);
     };
     for (Peer* peer : lingering_) hear(*peer);
     if (const auto found = peers_.find(sender); found != peers_.end()) hear(*found->second);
@@ -376,8 +377,8 @@ class UcxWire final : public Wire {
     if (found == peers_.end()) return;  // the peer was dropped
     Peer& peer = *found->second;
     if (peer.path == incoming.side->path)
-      send_notice(peer, incoming.side->way, incoming.told ? WireHeader::kLeft : WireHeader::kCredit,
-                  incoming.bytes);
+      send_notice(peer, incoming.side->route,
+                  incoming.told ? WireHeader::kUnbuffered : WireHeader::kCredit, incoming.bytes);
   }
   /// Notifies the sender that an eager message has arrived, although no receive has claimed it yet.
   /// Otherwise later messages, which a receiver may need, would count as in flight because of it.
@@ -387,28 +388,28 @@ class UcxWire final : public Wire {
         found->second->path != Path::kTcp)
       return;
     incoming.told = true;
-    send_notice(*found->second, incoming.side->way, WireHeader::kBuffered, incoming.bytes);
+    send_notice(*found->second, incoming.side->route, WireHeader::kBuffered, incoming.bytes);
   }
   void send_notice(Peer& peer, std::size_t index, WireHeader::Kind kind, std::size_t bytes) {
-    if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
-    Peer::Way& way = peer.ways[index];
-    const auto told = way.eager.count(kind, bytes);
-    if (told && !ending_) send_control(peer, way.notice_connection(), kind, *told);
+    if (index >= peer.routes.size() || peer.end != Peer::End::kNone) return;
+    Peer::Route& route = peer.routes[index];
+    const auto told = route.eager.count(kind, bytes);
+    if (told && !ending_) send_control(peer, route.notice_connection(), kind, *told);
   }
 
   void finish_send(Request& request, ucs_status_t status) {
     --sends_under_way_;
-    request.peer->ways[request.way].rendezvous_bytes -= request.rendezvous_bytes;
+    request.peer->routes[request.route].rendezvous_bytes -= request.rendezvous_bytes;
     if (request.hello != nullptr && status == UCS_OK) {
-      request.hello->said = true;
-      greeted(*request.peer);
+      request.hello->hello_sent = true;
+      open_if_connected(*request.peer);
     }
     if (request.token && !ending_) {
-      Peer::Way& way = request.peer->ways[request.way];
+      Peer::Route& route = request.peer->routes[request.route];
       const bool far_ahead =
-          way.eager.exceeds_window(request.eager_end) && request.peer->path == Path::kTcp;
+          route.eager.exceeds_window(request.eager_end) && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
-        way.eager.wait_for(request.eager_end, *request.token);
+        route.eager.delay_completion(request.eager_end, *request.token);
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
     }
     free_requests_.push_back(&request);
@@ -435,8 +436,8 @@ class UcxWire final : public Wire {
     const bool unreached = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_NO_DEVICE ||
                            status == UCS_ERR_TIMED_OUT || status == UCS_ERR_ENDPOINT_TIMEOUT;
     if (!unreached || peer == nullptr || peer->path != Path::kTcp) return ucs_status_string(status);
-    return fmt::format("device {} at {}: {}; {}", peer->id, peer->routes, ucs_status_string(status),
-                       network_advice());
+    return fmt::format("device {} at {}: {}; {}", peer->id, peer->route_text,
+                       ucs_status_string(status), network_advice());
   }
 
   static void discard(Incoming& incoming) {
@@ -445,13 +446,13 @@ class UcxWire final : public Wire {
   }
 
   /// Closes a peer's endpoints. The Peer stays, since pending callbacks refer to it.
-  void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
+  void close_peer(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
-    for (Peer::Way& way : peer.ways) {
-      for (const Token token : way.eager.abandon())
+    for (Peer::Route& route : peer.routes) {
+      for (const Token token : route.eager.take_delayed())
         happened_.push_back(SendFinished{token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
     }
-    for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
+    for (const Peer::QueuedMessage& message : std::exchange(peer.queued, {}))
       happened_.push_back(SendFinished{message.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
     // Closes before discarding, so that discarded messages are not reported to the peer as
     // received.
@@ -487,17 +488,17 @@ class UcxWire final : public Wire {
   }
   static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes,
                                  void* data, std::size_t bytes, const ucp_am_recv_param_t* params) {
-    auto& side = *static_cast<WorkerSet::Side*>(argument);
+    auto& side = *static_cast<WorkerSet::RailWorker*>(argument);
     return static_cast<UcxWire*>(side.owner)
         ->arrived(side, {static_cast<const std::byte*>(header), header_bytes}, data, bytes,
                   (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
 
-  void control_arrived(Peer& peer, const WorkerSet::Side& side, const WireHeader& prefix) {
-    if (peer.path != side.path || side.way >= peer.ways.size()) return;
-    Peer::Way& way = peer.ways[side.way];
+  void control_arrived(Peer& peer, const WorkerSet::RailWorker& side, const WireHeader& prefix) {
+    if (peer.path != side.path || side.route >= peer.routes.size()) return;
+    Peer::Route& route = peer.routes[side.route];
     for (const Token token :
-         way.eager.told(static_cast<WireHeader::Kind>(prefix.kind), prefix.value))
+         route.eager.told(static_cast<WireHeader::Kind>(prefix.kind), prefix.value))
       happened_.push_back(SendFinished{token, {}});
     if (prefix.kind != WireHeader::kGoodbye) return;
     peer.end_connections(
@@ -522,15 +523,16 @@ class UcxWire final : public Wire {
     return UCS_OK;  // UCX frees the data
   }
 
-  ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data,
+  ucs_status_t arrived(WorkerSet::RailWorker& side, std::span<const std::byte> header, void* data,
                        std::size_t bytes, bool rendezvous) {
     const std::optional<WireHeader> parsed = WireHeader::parse(header);
     if (!parsed || header.size() > sizeof(WireHeader) + kMaxHeaderBytes)
-      return refuse(std::nullopt,
-                    fmt::format("its first {} bytes are no header of this version", header.size()));
+      return refuse(
+          std::nullopt,
+          fmt::format("its header of {} bytes is not of this version of Weft", header.size()));
     const WireHeader& prefix = *parsed;
     if (!has_valid_proof(prefix))
-      return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
+      return refuse(DeviceId(prefix.sender), "its sender does not know the secret of this run");
     if (prefix.kind == WireHeader::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
     if (prefix.kind != WireHeader::kMessage) {
@@ -593,7 +595,9 @@ class UcxWire final : public Wire {
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {
   if (options.secret.empty())
     throw_error(ErrorCode::kInvalidArgument,
-                "the wire of device {} has no secret, so anybody could send to it", self);
+                "the wire of device {} has no secret; set UcxOptions::secret, or any process could "
+                "send to it",
+                self);
   return std::make_unique<UcxWire>(self, host, options);
 }
 

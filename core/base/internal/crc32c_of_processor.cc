@@ -13,15 +13,15 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kRun = 4096;
+constexpr std::size_t kRunBytes = 4096;
 
-/// Returns tables that advance a CRC state over kRun zero bytes. The state is linear in its bits,
+/// Returns tables that advance a CRC state over kRunBytes zeros. The state is linear in its bits,
 /// so one table for each of its bytes suffices.
 std::array<std::array<std::uint32_t, 256>, 4> make_zeros() {
   std::array<std::uint32_t, 32> of_bit{};
   for (std::size_t bit = 0; bit < 32; ++bit) {
     std::uint32_t state = std::uint32_t{1} << bit;
-    for (std::size_t i = 0; i < kRun * 8; ++i)
+    for (std::size_t i = 0; i < kRunBytes * 8; ++i)
       state = (state >> 1) ^ ((state & 1) != 0 ? 0x82f63b78 : 0);
     of_bit[bit] = state;
   }
@@ -51,12 +51,12 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::span<const s
   std::uint64_t crc = ~std::uint32_t{0};
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
-  for (; left >= 3 * kRun; left -= 3 * kRun, at += 3 * kRun) {
+  for (; left >= 3 * kRunBytes; left -= 3 * kRunBytes, at += 3 * kRunBytes) {
     std::uint64_t second = 0, third = 0;
-    for (std::size_t i = 0; i < kRun; i += 8) {
+    for (std::size_t i = 0; i < kRunBytes; i += 8) {
       crc = _mm_crc32_u64(crc, word_at(at + i));
-      second = _mm_crc32_u64(second, word_at(at + kRun + i));
-      third = _mm_crc32_u64(third, word_at(at + 2 * kRun + i));
+      second = _mm_crc32_u64(second, word_at(at + kRunBytes + i));
+      third = _mm_crc32_u64(third, word_at(at + 2 * kRunBytes + i));
     }
     crc = advance_over_zeros(static_cast<std::uint32_t>(crc)) ^ second;
     crc = advance_over_zeros(static_cast<std::uint32_t>(crc)) ^ third;

@@ -23,22 +23,22 @@ ConfigKey& ConfigOutline::key(const std::string& path) {
   return keys.back();
 }
 
-void ConfigTree::note(RecordedProblem problem) {
+void ConfigTree::record_problem(RecordedProblem problem) {
   if (outline) return;
   for (const RecordedProblem& known : problems)
     if (known.message == problem.message) return;
   problems.push_back(std::move(problem));
 }
 
-void ConfigTree::note_unread(const ConfigValue& value) {
-  for (const auto& element : value.elements) note_unread(*element);
+void ConfigTree::record_unread_keys(const ConfigValue& value) {
+  for (const auto& element : value.elements) record_unread_keys(*element);
   for (const ConfigValue::Member& member : value.members) {
     if (member.is_excluded) continue;
-    if (member.asked) {
+    if (member.was_read) {
       const auto& path = member.value->path;
       const bool refused = std::any_of(problems.begin(), problems.end(),
                                        [&](const auto& p) { return p.path == path; });
-      if (!refused) note_unread(*member.value);
+      if (!refused) record_unread_keys(*member.value);
       continue;
     }
     std::vector<std::string> free_keys;
@@ -51,8 +51,9 @@ void ConfigTree::note_unread(const ConfigValue& value) {
     if (hint.empty() && !value.known_keys.empty())
       hint = fmt::format("; known here: {}", fmt::join(value.known_keys, ", "));
     const std::string place = value.path.empty() ? "" : fmt::format(" in {}", value.path);
-    note({member.order, child_path(value.path, member.key),
-          fmt::format("{}: unknown key '{}'{}{}", member.where, member.key, place, hint)});
+    record_problem(
+        {member.order, child_path(value.path, member.key),
+         fmt::format("{}: unknown key '{}'{}{}", member.where, member.key, place, hint)});
   }
 }
 

@@ -31,13 +31,13 @@ struct ConfigValue {
     std::string key;
     std::string where;  ///< place of the key
     int order = 0;
-    bool asked = false;        ///< true if the key was read
+    bool was_read = false;     ///< true if the key was read
     bool is_excluded = false;  ///< true if the key was left to another reader
     std::unique_ptr<ConfigValue> value;
   };
   std::vector<Member> members;                         ///< members of a map, in file order
   std::vector<std::unique_ptr<ConfigValue>> elements;  ///< elements of a list
-  /// every key that was asked for, present or not
+  /// keys that readers looked up, present or not
   std::vector<std::string> known_keys;
 
   Member* member(std::string_view key);
@@ -54,7 +54,7 @@ struct RecordedProblem {
 /// code after finish() would need values.
 struct OutlineSectionEnd {};
 
-/// Keys that readers have asked for.
+/// Keys that readers have looked up.
 struct ConfigOutline {
   std::vector<ConfigKey> keys;
   std::vector<std::unique_ptr<ConfigValue>> values;  ///< Values behind the nodes of the outline.
@@ -72,9 +72,9 @@ struct ConfigTree {
   std::unique_ptr<ConfigOutline> outline;  ///< Null unless the document is an outline.
 
   /// Records a problem unless the same message is already recorded.
-  void note(RecordedProblem problem);
+  void record_problem(RecordedProblem problem);
   /// Records every key below `value` that was not read.
-  void note_unread(const ConfigValue& value);
+  void record_unread_keys(const ConfigValue& value);
   /// Throws the problems at or below `path` ("" for all), sorted.
   void throw_problems(std::string_view path);
 };

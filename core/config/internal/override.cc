@@ -36,7 +36,7 @@ void apply_override(ConfigTree& tree, const std::string& assignment) {
   for (std::size_t begin = 0; begin <= path.size();) {
     const auto end = std::min(path.find('.', begin), path.size());
     const std::string key = path.substr(begin, end - begin);
-    if (key.empty()) fail("a part of the path is empty");
+    if (key.empty()) fail("the path has an empty part; expected key.path=value");
     ConfigValue& here = **slot;
     const std::string here_name =
         begin == 0 ? "the document" : "'" + path.substr(0, begin - 1) + "'";
@@ -44,7 +44,7 @@ void apply_override(ConfigTree& tree, const std::string& assignment) {
     if (here.kind == ConfigNode::Kind::kList) {
       const auto index = as_index(key);
       if (!index || *index >= here.elements.size())
-        fail(fmt::format("{} is a list of {}; '{}' is none of its indices", here_name,
+        fail(fmt::format("{} is a list of length {}; '{}' is not one of its indices", here_name,
                          here.elements.size(), key));
       slot = &here.elements[*index];
     } else if (here.kind == ConfigNode::Kind::kMap) {

@@ -112,9 +112,9 @@ std::string digest_of(const std::string& body) {
 }
 
 /// Encodes places as "12:3", "s0" for the first element of `sets`, or "-" if unknown.
-class Places final {
+class PlaceWriter final {
  public:
-  explicit Places(const ConfigTree& tree) : prefix_(tree.name + ":") { add(*tree.root, "-"); }
+  explicit PlaceWriter(const ConfigTree& tree) : prefix_(tree.name + ":") { add(*tree.root, "-"); }
 
   std::string text() const { return text_; }
   const std::vector<std::string>& sets() const { return sets_; }
@@ -199,7 +199,7 @@ PlacesByPath read_places(const std::string& text) {
   return places;
 }
 
-struct Origin {
+struct OriginalPlaces {
   const PlacesByPath places;
   const std::vector<std::string> sets;
   const std::string name;
@@ -237,7 +237,7 @@ void mark_input_files(ConfigValue& value, const std::vector<std::string>& keys) 
 
 std::string write_resolved(const ConfigTree& tree) {
   const std::string body = write_body(*tree.root);
-  const Places places(tree);
+  const PlaceWriter places(tree);
   std::vector<std::string> input_files;
   add_input_files(*tree.root, input_files);
   std::error_code ignored;
@@ -271,8 +271,8 @@ void restore_from_resolved(ConfigTree& tree) {
   tree.origin = {section.text("name"), section.text("file"), section.text("sha256"),
                  section.text("private") == "true"};
   tree.name = tree.origin.name;
-  Origin{read_places(section.text("places")), section.list("set"), tree.name,
-         section.text("directory")}
+  OriginalPlaces{read_places(section.text("places")), section.list("set"), tree.name,
+                 section.text("directory")}
       .apply(*tree.root, nullptr);
 }
 

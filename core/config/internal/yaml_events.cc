@@ -46,8 +46,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto finished = anchors_.find(anchor);
     if (finished == anchors_.end())
-      fail(mark,
-           "this alias stands inside the value that it refers to; write the value out instead");
+      fail(mark, "this alias refers to the value that contains it; write the value out instead");
     place(mark, copy(mark, *finished->second), YAML::NullAnchor);
   }
 
@@ -135,8 +134,8 @@ class TreeBuilder final : public YAML::EventHandler {
     } else {
       if (value->kind != ConfigNode::Kind::kScalar) fail(mark, "a key must be a plain word");
       if (const auto* first = parent.value->member(value->text))
-        fail(mark,
-             fmt::format("duplicate key '{}'; it stands already at {}", value->text, first->where));
+        fail(mark, fmt::format("duplicate key '{}'; it is already defined at {}", value->text,
+                               first->where));
       parent.key = Key{value->text, value->where, value->order};
     }
   }
@@ -171,7 +170,7 @@ std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::stri
     TreeBuilder rest(name, fixed_where);
     if (parser.HandleNextDocument(rest))
       throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("{}: a second document ('---'); only one is allowed",
+                  fmt::format("{}: there is a second document ('---'); only one is allowed",
                               fixed_where.empty() ? name : fixed_where));
     return root;
   } catch (const YAML::Exception& error) {

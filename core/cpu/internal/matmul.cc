@@ -17,8 +17,8 @@ void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int
   const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), m, n, k, 1.0f,
                                           a, lda, b, ldb, beta, c, ldc);
   if (status != dnnl_success) {
-    throw_error(ErrorCode::kInternal, "oneDNN refused a matrix product of {}x{}x{} (status {})", m,
-                n, k, static_cast<int>(status));
+    throw_error(ErrorCode::kInternal, "oneDNN failed in a matrix product of {}x{}x{} (status {})",
+                m, n, k, static_cast<int>(status));
   }
 }
 

@@ -20,7 +20,7 @@ using IntVector = std::int32_t __attribute__((vector_size(4 * WEFT_VECTOR_FLOATS
 
 #define WEFT_INLINE [[gnu::always_inline]] static inline
 
-WEFT_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+WEFT_INLINE std::int64_t min_of(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 WEFT_INLINE Vector broadcast(float x) { return x - Vector{}; }
 

@@ -106,7 +106,7 @@ void attention_head(const AttentionHead& h) {
   float* p = keys + h.head_dim * row;
   transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
   for (std::int64_t first = 0; first < h.queries; first += kTileRows) {
-    const std::int64_t last = smaller(first + kTileRows, h.queries), end = h.causal ? last : h.keys;
+    const std::int64_t last = min_of(first + kTileRows, h.queries), end = h.causal ? last : h.keys;
     const int rows = last - first;
     const std::int64_t columns = round_up_to_lanes(end);
     float inverse_sums[kTileRows];
@@ -124,14 +124,14 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
   float* keys = h.workspace;                // K^T
   float* values = keys + h.head_dim * row;  // V^T
   float* p = values + h.head_dim * row;     // probabilities of one query block
-  float* ds = p + smaller(kQueryBlock, h.queries) * row;
+  float* ds = p + min_of(kQueryBlock, h.queries) * row;
   transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
   transpose(h.v, h.kv_row, h.keys, h.head_dim, values, row);
   const std::int64_t last_block = (h.queries - 1) / kQueryBlock * kQueryBlock;
   for (std::int64_t block = last_block; block >= 0; block -= kQueryBlock) {
-    const std::int64_t block_end = smaller(block + kQueryBlock, h.queries);
+    const std::int64_t block_end = min_of(block + kQueryBlock, h.queries);
     for (std::int64_t first = block; first < block_end; first += kTileRows) {
-      const std::int64_t last = smaller(first + kTileRows, block_end),
+      const std::int64_t last = min_of(first + kTileRows, block_end),
                          end = h.causal ? last : h.keys;
       const std::int64_t columns = round_up_to_lanes(end);
       const int rows = last - first;
@@ -152,7 +152,7 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
     const bool accumulate = block != last_block;
     const std::int64_t seen = h.causal ? block_end : h.keys;
     for (std::int64_t key = 0; key < seen; key += kTileRows) {
-      const int rows = smaller(kTileRows, seen - key);
+      const int rows = min_of(kTileRows, seen - key);
       // First query that attends to this group of keys; some keys of the group may be masked for
       // it.
       const std::int64_t from = h.causal && key > block ? key : block;
@@ -166,7 +166,7 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
 }
 
 std::int64_t attention_workspace(std::int64_t queries, std::int64_t keys, std::int64_t head_dim) {
-  return score_row(keys) * (2 * head_dim + 2 * smaller(kQueryBlock, queries) + kTileRows);
+  return score_row(keys) * (2 * head_dim + 2 * min_of(kQueryBlock, queries) + kTileRows);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ WEFT_INLINE void sum_positions_of(std::int64_t positions, std::int64_t channels,
   for_vectors(channels,
               [&](std::int64_t c, std::int64_t n) { store_up_to(sums + c, Vector{}, n); });
   for (std::int64_t first = 0; first < positions; first += kPositionBlock) {
-    const std::int64_t last = smaller(first + kPositionBlock, positions);
+    const std::int64_t last = min_of(first + kPositionBlock, positions);
     for_vectors(channels, [&](std::int64_t c, std::int64_t n) {
       Vector even{}, odd{};
       std::int64_t p = first;

@@ -43,7 +43,7 @@ void transpose(const float* from, std::int64_t from_row, std::int64_t rows, std:
         transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
         continue;
       }
-      for (std::int64_t i = c; i < smaller(c + kLanes, columns); ++i) {
+      for (std::int64_t i = c; i < min_of(c + kLanes, columns); ++i) {
         for (std::int64_t k = r; k < r + kLanes; ++k)
           to[i * to_row + k] = k < rows ? from[k * from_row + i] : 0;
       }

@@ -1,5 +1,5 @@
 // GPU kernels for attention and matrix products.
-#include "core/cuda/internal/language.cuh"
+#include "core/cuda/internal/gpu_runtime.cuh"
 
 #include "core/cuda/internal/attention.cuh"
 #include "core/cuda/internal/matrix_product.cuh"

@@ -15,7 +15,7 @@ enum class ConvolutionPass : std::uint8_t { kForward, kInputGrad, kWeightGrad };
 struct Convolution {
   ConvolutionPass pass = ConvolutionPass::kForward;
   DType type = DType::kF32;
-  Window window;
+  ConvolutionShape window;
   std::int64_t out_channels = 0;
   const void *x = nullptr, *w = nullptr, *bias = nullptr, *dy = nullptr;
   void* result = nullptr;  ///< Output: y, dx or dw.

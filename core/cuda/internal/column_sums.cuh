@@ -152,7 +152,7 @@ void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, 
     using T = decltype(t);
     with_type(out, [&](auto o) {
       using Out = decltype(o);
-      with_pack<T>(aligned(x) && columns % kWide<T> == 0, [&](auto n) {
+      with_pack<T>(aligned(x) && columns % kPackElements<T> == 0, [&](auto n) {
         column_sums<decltype(n)::value>(
             stream, "sum_rows", PlainTerms<T>{static_cast<const T*>(x), rows, columns}, batch, rows,
             columns, SumOutputs<Out, 1>{{static_cast<Out*>(y)}, {accumulate}}, workspace);

@@ -150,7 +150,7 @@ class CublasLtProducts::Impl {
         plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
     if (is_refusal(status)) {
       plan.algorithm.reset();  // rejected although the library had offered it
-      refuse(p, *epilogue, "cublasLtMatmul", status);
+      note_unsupported(p, *epilogue, "cublasLtMatmul", status);
       return false;
     }
     check_cublas(status, "cublasLtMatmul");
@@ -158,10 +158,11 @@ class CublasLtProducts::Impl {
   }
 
  private:
-  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call,
-              cublasStatus_t status) {
+  void note_unsupported(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call,
+                        cublasStatus_t status) {
     note_(fmt::format(
-        "cuBLASLt refuses a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: {}: {}",
+        "cuBLASLt does not support a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: "
+        "{}: {}",
         p.m, p.n, p.k, p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
         to_string(p.in), to_string(p.out), static_cast<int>(epilogue),
         p.addend != nullptr ? ", added to another" : "", call,
@@ -234,7 +235,7 @@ class CublasLtProducts::Impl {
     if (!is_refusal(status)) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS)
       plan->algorithm = best.algo;
-    if (!plan->algorithm) refuse(p, epilogue, "cublasLtMatmulAlgoGetHeuristic", status);
+    if (!plan->algorithm) note_unsupported(p, epilogue, "cublasLtMatmulAlgoGetHeuristic", status);
     return plan;
   }
 

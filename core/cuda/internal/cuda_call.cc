@@ -36,8 +36,7 @@ Error cuda_error(cudaError_t status, std::string_view what) {
     default: break;
   }
   if (is_sticky(status))
-    return {ErrorCode::kInternal,
-            text + "; this process has lost its GPU and must be started anew"};
+    return {ErrorCode::kInternal, text + "; this process cannot use its GPU any more: restart it"};
   return {ErrorCode::kInternal, text};
 }
 

@@ -81,11 +81,11 @@ Error CudaStream::failure(cudaError_t status, std::string_view what) const {
     names += (names.empty() ? "" : ", ") + std::string(last_work_[i % last_work_.size()]);
   }
   const std::string advice = is_sticky(status) && !device_.options().check_every_op
-                                 ? "; WEFT_CUDA_CHECK=1 tells which"
+                                 ? "; set WEFT_CUDA_CHECK=1 to find the operation that failed"
                                  : "";
-  return cuda_error(
-      status, fmt::format("{} on {}, where {} pieces of work were queued, the last of them {}{}",
-                          what, device_.name(), queued_, names.empty() ? "none" : names, advice));
+  return cuda_error(status,
+                    fmt::format("{} on {}; {} operations were queued, the last of them: {}{}", what,
+                                device_.name(), queued_, names.empty() ? "none" : names, advice));
 }
 
 void CudaStream::run(const Op& op, std::span<const ConstTensorRef> inputs,
@@ -152,7 +152,7 @@ std::unique_ptr<Event> CudaStream::record() {
 void CudaStream::wait(const Event& event) {
   const auto* const of_gpu = dynamic_cast<const CudaEvent*>(&event);
   if (of_gpu == nullptr)
-    throw_error(ErrorCode::kInvalidArgument, "a stream of {} can only wait for events of a GPU",
+    throw_error(ErrorCode::kInvalidArgument, "a stream of {} can wait only for events of a GPU",
                 device_.name());
   device_.make_current();
   check_cuda(cudaStreamWaitEvent(stream_, of_gpu->handle(), 0),

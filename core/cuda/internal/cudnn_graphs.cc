@@ -75,7 +75,7 @@ class Lengths {
                "copying lengths");
     check_cuda(cudaStreamSynchronize(stream), "copying lengths");
   }
-  bool there() const { return memory_ != nullptr; }
+  bool is_set() const { return memory_ != nullptr; }
   std::int32_t* queries() const { return memory_.get(); }
   std::int32_t* keys() const { return memory_.get() + stride_; }
 
@@ -196,7 +196,7 @@ struct ConvolutionTensors {
 };
 
 std::string describe(const Convolution& c) {
-  const Window& w = c.window;
+  const ConvolutionShape& w = c.window;
   const char* const pass = c.pass == ConvolutionPass::kForward     ? "convolution"
                            : c.pass == ConvolutionPass::kInputGrad ? "convolution_input_grad"
                                                                    : "convolution_weight_grad";
@@ -253,7 +253,7 @@ class CudnnGraphs::Impl {
 
   bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k,
               const void* v, void* y, float* statistics) {
-    if (!suits(type, shape, {q, k, v, y, statistics})) return false;
+    if (!is_supported(type, shape, {q, k, v, y, statistics})) return false;
     const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape); });
     if (plan.graph == nullptr) return false;
     execute(backend, plan,
@@ -267,7 +267,7 @@ class CudnnGraphs::Impl {
 
   bool attend_grad(Backend& backend, DType type, const Attention& shape,
                    const AttentionGradTensors& t) {
-    if (!suits(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics}))
+    if (!is_supported(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics}))
       return false;
     const std::int64_t score_bytes =
         shape.heads * round_up(shape.queries, 64) * round_up(shape.keys, 128) * 2;
@@ -301,7 +301,7 @@ class CudnnGraphs::Impl {
                         {kDq, at(t.dq, s.q_batch)},
                         {kDk, at(t.dk, s.k_batch)},
                         {kDv, at(t.dv, s.k_batch)}};
-      if (plan.lengths.there())
+      if (plan.lengths.is_set())
         pointers.insert(
             {{kQueryLengths, plan.lengths.queries()}, {kKeyLengths, plan.lengths.keys()}});
       execute(backend, plan, std::move(pointers));
@@ -310,7 +310,7 @@ class CudnnGraphs::Impl {
   }
 
   bool convolve(Backend& backend, const Convolution& c) {
-    const Window& w = c.window;
+    const ConvolutionShape& w = c.window;
     if (c.type != DType::kBF16 || w.x.channels % 8 != 0 || c.out_channels % 8 != 0) return false;
     if (c.accumulate && c.pass != ConvolutionPass::kWeightGrad) return false;
     for (const void* const pointer : {c.x, c.dy, static_cast<const void*>(c.result)}) {
@@ -344,7 +344,8 @@ class CudnnGraphs::Impl {
     return (size + to - 1) / to * to;
   }
 
-  static bool suits(DType type, const Attention& s, std::initializer_list<const void*> pointers) {
+  static bool is_supported(DType type, const Attention& s,
+                           std::initializer_list<const void*> pointers) {
     return type == DType::kBF16 && s.head_dim % 8 == 0 && (s.heads * s.head_dim) % 8 == 0 &&
            std::ranges::all_of(pointers, aligned);
   }
@@ -352,7 +353,7 @@ class CudnnGraphs::Impl {
   const Plan& backward_plan(Backend& backend, const Attention& s) {
     Plan& plan =
         plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
-    if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.there())
+    if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.is_set())
       plan.lengths = Lengths(s, backend.stream());
     return plan;
   }
@@ -381,7 +382,7 @@ class CudnnGraphs::Impl {
     const auto step = [&](fe::error_t status, const char* what) {
       if (status.is_good()) return true;
       const std::string reason = status.get_message();
-      note_(fmt::format("cuDNN refuses {}: {}: {}", name, what,
+      note_(fmt::format("cuDNN does not support {}: {}: {}", name, what,
                         reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
       return false;
     };

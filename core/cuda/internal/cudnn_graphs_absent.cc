@@ -7,9 +7,9 @@ class CudnnGraphs::Impl {};
 
 CudnnGraphs::CudnnGraphs(bool, const std::function<void(const std::string&)>& note) {
   note(
-      "cuDNN does nothing: built without the headers of cudnn-frontend (pip install "
-      "nvidia-cudnn-frontend, then configure "
-      "again)");
+      "cuDNN is not used, because Weft was built without the headers of cudnn-frontend (pip "
+      "install "
+      "nvidia-cudnn-frontend, then configure again)");
 }
 CudnnGraphs::~CudnnGraphs() = default;
 bool CudnnGraphs::attend(Backend&, DType, const Attention&, const void*, const void*, const void*,

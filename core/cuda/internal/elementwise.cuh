@@ -88,8 +88,8 @@ void launch_map(StreamHandle stream, const void* a, const void* b, void* y, std:
   });
 }
 
-void map(StreamHandle stream, OpKind f, DType type, const void* a, const void* b, void* y,
-         std::int64_t size, float parameter, bool accumulate) {
+void launch_elementwise(StreamHandle stream, OpKind f, DType type, const void* a, const void* b,
+                        void* y, std::int64_t size, float parameter, bool accumulate) {
   if (f == OpKind::kToBF16) {
     return launch_map<OpKind::kToBF16, float, float, Bf16>(stream, a, nullptr, y, size, 0,
                                                            accumulate);
@@ -137,7 +137,7 @@ void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b
                    std::int64_t size, std::int64_t sample, std::int64_t columns, bool accumulate) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    const bool wide = columns % kWide<T> == 0 && aligned(a) && aligned(b) && aligned(y);
+    const bool wide = columns % kPackElements<T> == 0 && aligned(a) && aligned(b) && aligned(y);
     with_pack<T>(wide, [&](auto n) {
       constexpr int kN = decltype(n)::value;
       launch(stream, "add_broadcast", {blocks_for(size, kMapThreads * kN), kMapThreads},

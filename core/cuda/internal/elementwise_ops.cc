@@ -7,8 +7,8 @@ namespace {
 /// Computes y[i] = f(a[i]) or f(a[i], b[i]), where f is the op.
 void run_map(Backend& backend, const OpRun& run) {
   const void* const second = run.inputs.size() > 1 ? run.in(1) : nullptr;
-  map(backend.stream(), run.op.kind, run.type(0), run.in(0), second, run.out(), run.size(0), 0,
-      run.accumulate[0]);
+  launch_elementwise(backend.stream(), run.op.kind, run.type(0), run.in(0), second, run.out(),
+                     run.size(0), 0, run.accumulate[0]);
 }
 
 void run_add(Backend& backend, const OpRun& run) {

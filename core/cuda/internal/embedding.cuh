@@ -22,7 +22,7 @@ __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, 
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kTokensPerBlock + threadIdx.y;
   if (token >= tokens) return;
   const std::int32_t id = ids[token];
-  const bool known = id >= 0 && id < slice.real;
+  const bool known = id >= 0 && id < slice.num_rows;
   if (!known && threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(id);
   const std::int64_t at = id - slice.first;
   const bool here = known && at >= 0 && at < slice.count;
@@ -46,7 +46,7 @@ __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_
   if (token < tokens) {
     const Id id = ids[token];
     const std::int64_t at = id - slice.first;
-    if (id < 0 || id >= slice.real) {
+    if (id < 0 || id >= slice.num_rows) {
       *fault = fault_word | static_cast<std::uint32_t>(id);
     } else if (at >= 0 && at < slice.count) {
       key = static_cast<std::uint64_t>(at) << 32 | static_cast<std::uint64_t>(token);
@@ -57,7 +57,7 @@ __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_
 
 /// Swaps a and b if needed, so that their run is ascending if `ascending`, else descending.
 template <typename Key>
-__device__ __forceinline__ void order(Key& a, Key& b, bool ascending) {
+__device__ __forceinline__ void compare_exchange(Key& a, Key& b, bool ascending) {
   if ((a > b) != ascending) return;
   const Key kept = a;
   a = b;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kSortThreads)
     for (std::int64_t distance = widest; distance > 0; distance /= 2) {
       __syncthreads();
       const std::int64_t at = first_of_pair(thread, distance);
-      order(shared[at], shared[at + distance], ((begin + at) & length) == 0);
+      compare_exchange(shared[at], shared[at + distance], ((begin + at) & length) == 0);
     }
   }
   __syncthreads();
@@ -98,7 +98,7 @@ template <typename Key>
 __global__ void sort_step_kernel(Key* keys, std::int64_t length, std::int64_t distance) {
   const std::int64_t at =
       first_of_pair(static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x, distance);
-  order(keys[at], keys[at + distance], (at & length) == 0);
+  compare_exchange(keys[at], keys[at + distance], (at & length) == 0);
 }
 
 /// Returns the end of the run of equal ids that begins at `begin`, by exponential and binary
@@ -152,12 +152,13 @@ void embedding(StreamHandle stream, DType type, const void* table, const std::in
                FaultWord* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(slice.columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
-      launch(stream, "embedding",
-             {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
-             embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table), ids,
-             static_cast<T*>(y), tokens, slice, fault_word, fault);
-    });
+    with_pack<T>(slice.columns % kPackElements<T> == 0 && aligned(table) && aligned(y),
+                 [&](auto n) {
+                   launch(stream, "embedding",
+                          {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
+                          embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table),
+                          ids, static_cast<T*>(y), tokens, slice, fault_word, fault);
+                 });
   });
 }
 
@@ -186,11 +187,12 @@ void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, co
   }
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(slice.columns % kWide<T> == 0 && aligned(dy) && aligned(dtable), [&](auto n) {
-      launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads},
-             embedding_grad_kernel<T, decltype(n)::value>, keys, static_cast<const T*>(dy), dtable,
-             tokens, slice.columns);
-    });
+    with_pack<T>(slice.columns % kPackElements<T> == 0 && aligned(dy) && aligned(dtable),
+                 [&](auto n) {
+                   launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads},
+                          embedding_grad_kernel<T, decltype(n)::value>, keys,
+                          static_cast<const T*>(dy), dtable, tokens, slice.columns);
+                 });
   });
 }
 

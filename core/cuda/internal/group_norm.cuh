@@ -233,7 +233,7 @@ template <typename F>
 void with_group_pack(DType type, const GroupNorm& shape, bool is_aligned, F f) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(is_aligned && shape.channels % kWide<T> == 0, [&](auto n) { f(t, n); });
+    with_pack<T>(is_aligned && shape.channels % kPackElements<T> == 0, [&](auto n) { f(t, n); });
   });
 }
 

@@ -26,8 +26,8 @@ using FaultWord = volatile std::uint64_t;
 
 /// Computes y[i] = f(a[i], b[i]). `f` is an element-wise op, or squared_error_grad with `parameter`
 /// = 2 * scale. `type` is the type of a.
-void map(StreamHandle stream, OpKind f, DType type, const void* a, const void* b, void* y,
-         std::int64_t size, float parameter, bool accumulate);
+void launch_elementwise(StreamHandle stream, OpKind f, DType type, const void* a, const void* b,
+                        void* y, std::int64_t size, float parameter, bool accumulate);
 /// Computes y[i] = a[i] + b[i / sample * columns + i % columns]: adds one row to all rows (sample =
 /// size), or one row per sample to all of its positions.
 void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b, void* y,
@@ -56,7 +56,7 @@ void transpose(StreamHandle stream, DType in, DType out, const void* from, void*
                std::int64_t rows, std::int64_t columns, bool accumulate);
 
 /// Sizes of a convolution; y is [batch, out_height, out_width, ...].
-struct Window {
+struct ConvolutionShape {
   Picture x;
   std::int64_t kernel_height = 0, kernel_width = 0, stride = 1, padding = 0, out_height = 0,
                out_width = 0;
@@ -64,11 +64,11 @@ struct Window {
 /// Computes columns[b, i, j, p, q, c] = x[b, i*stride + p - padding, j*stride + q - padding, c],
 /// zero outside (im2col).
 void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns,
-                        const Window& window);
+                        const ConvolutionShape& window);
 /// Computes dx as the sum of all `columns` elements to which an element of x was copied (col2im).
 /// They are f32, so that the sum is rounded once.
 void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx,
-                        const Window& window);
+                        const ConvolutionShape& window);
 
 // --- sums of rows (column_sums.cuh) ---
 
@@ -153,7 +153,7 @@ struct LogitSlice {
   std::int64_t columns = 0;  ///< Number of columns in the slice.
   std::int64_t first = 0;    ///< First column, in the whole vocabulary.
   /// Columns of the whole vocabulary without padding; later columns are padding.
-  std::int64_t real = 0;
+  std::int64_t vocabulary_size = 0;
 };
 void cross_entropy_moments(StreamHandle stream, DType type, const void* logits,
                            const std::int32_t* targets, float* moments, const LogitSlice& slice,
@@ -192,11 +192,11 @@ void squared_error(StreamHandle stream, DType type, const void* x, const float* 
 
 // --- embedding ---
 
-/// Slice of a table's rows: [first, first + count). Rows from `real` on are padding.
+/// Slice of a table's rows: [first, first + count). Rows from `num_rows` on are padding.
 struct TableSlice {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  std::int64_t real = 0;
+  std::int64_t num_rows = 0;
   std::int64_t columns = 0;
 };
 /// Looks up rows; writes zeros for ids outside the slice.

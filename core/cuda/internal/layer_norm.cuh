@@ -217,7 +217,7 @@ inline LaunchShape warp_per_row(std::int64_t rows) {
 /// Calls f with the pack size that the alignment of all rows permits.
 template <typename T, typename F, typename... Pointers>
 void with_rows(std::int64_t columns, F f, Pointers... pointers) {
-  with_pack<T>(columns % kWide<T> == 0 && (aligned(pointers) && ...), f);
+  with_pack<T>(columns % kPackElements<T> == 0 && (aligned(pointers) && ...), f);
 }
 
 template <typename Statistics>

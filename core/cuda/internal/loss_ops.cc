@@ -61,8 +61,8 @@ void run_squared_error(Backend& backend, const OpRun& run) {
 }
 
 void run_squared_error_grad(Backend& backend, const OpRun& run) {
-  map(backend.stream(), run.op.kind, run.type(0), run.in(0), run.in(1), run.out(), run.size(0),
-      static_cast<float>(2 * run.op.real("scale")), run.accumulate[0]);
+  launch_elementwise(backend.stream(), run.op.kind, run.type(0), run.in(0), run.in(1), run.out(),
+                     run.size(0), static_cast<float>(2 * run.op.real("scale")), run.accumulate[0]);
 }
 
 }  // namespace

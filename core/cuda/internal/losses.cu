@@ -1,5 +1,5 @@
 // GPU kernels for losses and embedding.
-#include "core/cuda/internal/language.cuh"
+#include "core/cuda/internal/gpu_runtime.cuh"
 
 #include "core/cuda/internal/embedding.cuh"
 #include "core/cuda/internal/losses.cuh"

@@ -60,7 +60,7 @@ __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std:
                                                               bool wide) {
   if (!wide) return columns;
   const std::int64_t misaligned = reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T);
-  const std::int64_t before = misaligned == 0 ? 0 : kWide<T> - misaligned;
+  const std::int64_t before = misaligned == 0 ? 0 : kPackElements<T> - misaligned;
   return before < columns ? before : columns;
 }
 
@@ -68,12 +68,12 @@ __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std:
 template <typename T, typename F>
 __device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool wide, F f) {
   const std::int64_t before = elements_before_packs(row, columns, wide);
-  const std::int64_t packs_end = before + (columns - before) / kWide<T> * kWide<T>;
+  const std::int64_t packs_end = before + (columns - before) / kPackElements<T> * kPackElements<T>;
   for (std::int64_t c = threadIdx.x; c < before; c += kLossThreads) f(PackSize<1>(), c);
 #pragma unroll 2
-  for (std::int64_t c = before + static_cast<std::int64_t>(threadIdx.x) * kWide<T>; c < packs_end;
-       c += std::int64_t{kLossThreads} * kWide<T>) {
-    f(PackSize<kWide<T>>(), c);
+  for (std::int64_t c = before + static_cast<std::int64_t>(threadIdx.x) * kPackElements<T>;
+       c < packs_end; c += std::int64_t{kLossThreads} * kPackElements<T>) {
+    f(PackSize<kPackElements<T>>(), c);
   }
   for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads)
     f(PackSize<1>(), c);

@@ -1,5 +1,5 @@
 // GPU kernels for sums of rows, layer norm and group norm.
-#include "core/cuda/internal/language.cuh"
+#include "core/cuda/internal/gpu_runtime.cuh"
 
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/group_norm.cuh"

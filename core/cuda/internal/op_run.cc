@@ -27,8 +27,8 @@ void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inpu
       *kKernels[static_cast<std::size_t>(op.kind)], backend, run,
       [&](std::size_t bytes) { return static_cast<std::byte*>(backend.allocate(bytes)); },
       [&](const TensorRef& from, const TensorRef& to) {
-        map(backend.stream(), OpKind::kAdd, DType::kF32, to.data, from.data, to.data,
-            to.type.elements(), 0, false);
+        launch_elementwise(backend.stream(), OpKind::kAdd, DType::kF32, to.data, from.data, to.data,
+                           to.type.elements(), 0, false);
       });
 }
 
@@ -41,7 +41,7 @@ void check_fault(FaultWord& fault) {
   const bool target = kind != OpKind::kEmbedding && kind != OpKind::kEmbeddingGrad &&
                       kind != OpKind::kEmbeddingSlice && kind != OpKind::kEmbeddingSliceGrad;
   throw_error(ErrorCode::kInvalidArgument,
-              "{}: the {} {} is outside the {}; do the data fit the model's vocabulary?",
+              "{}: the {} {} is outside the {}; check that the data match the model's vocabulary",
               to_string(kind), target ? "target" : "id", number, target ? "logits" : "table");
 }
 

@@ -1,4 +1,4 @@
 // GPU kernels for the optimizer.
-#include "core/cuda/internal/language.cuh"
+#include "core/cuda/internal/gpu_runtime.cuh"
 
 #include "core/cuda/internal/optimizer.cuh"

@@ -48,7 +48,7 @@ __device__ __forceinline__ void store(T* to, const Pack<T, N>& pack) {
 
 /// Number of elements of T in 16 bytes.
 template <typename T>
-inline constexpr int kWide = 16 / sizeof(T);
+inline constexpr int kPackElements = 16 / sizeof(T);
 
 inline bool aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
@@ -76,7 +76,7 @@ struct PackSize {
 template <typename T, typename F>
 void with_pack(bool wide, F f) {
   if (wide) {
-    f(PackSize<kWide<T>>());
+    f(PackSize<kPackElements<T>>());
   } else {
     f(PackSize<1>());
   }

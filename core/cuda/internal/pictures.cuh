@@ -76,7 +76,7 @@ __global__ void copy_columns_kernel(const T* from, std::int64_t from_columns, T*
 }
 
 template <typename T, int N>
-__global__ void picture_to_columns_kernel(const T* x, T* columns, Window w) {
+__global__ void picture_to_columns_kernel(const T* x, T* columns, ConvolutionShape w) {
   const std::int64_t i = pack_begin<N>();
   const std::int64_t kernel = w.kernel_height * w.kernel_width;
   if (i >= w.x.batch * w.out_height * w.out_width * kernel * w.x.channels) return;
@@ -105,7 +105,7 @@ __device__ __forceinline__ std::int64_t output_under(std::int64_t at, std::int64
 }
 
 template <typename T, int N>
-__global__ void columns_to_picture_kernel(const float* columns, T* dx, Window w) {
+__global__ void columns_to_picture_kernel(const float* columns, T* dx, ConvolutionShape w) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(w.x)) return;
   const Place at = place_of(i, w.x);
@@ -177,7 +177,7 @@ template <typename F>
 void with_pixels(DType type, std::int64_t size, bool is_aligned, std::int64_t channels, F run) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(is_aligned && channels % kWide<T> == 0, [&](auto n) {
+    with_pack<T>(is_aligned && channels % kPackElements<T> == 0, [&](auto n) {
       run(t, n,
           LaunchShape{blocks_for(size, std::int64_t{kPictureThreads} * decltype(n)::value),
                       kPictureThreads});
@@ -215,7 +215,7 @@ void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_
   };
   const char* const first = at(static_cast<const char*>(from), from_begin);
   char* const to_first = at(static_cast<char*>(to), to_begin);
-  const std::int64_t wide = type == DType::kBF16 ? kWide<Bf16> : kWide<float>;
+  const std::int64_t wide = type == DType::kBF16 ? kPackElements<Bf16> : kPackElements<float>;
   const bool rows_aligned = from_columns % wide == 0 && to_columns % wide == 0;
   with_pixels(type, rows * count, rows_aligned && aligned(first) && aligned(to_first), count,
               [&](auto t, auto n, const LaunchShape& shape) {
@@ -227,7 +227,7 @@ void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_
 }
 
 void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns,
-                        const Window& window) {
+                        const ConvolutionShape& window) {
   const std::int64_t size = window.x.batch * window.out_height * window.out_width *
                             window.kernel_height * window.kernel_width * window.x.channels;
   with_pixels(type, size, aligned(x) && aligned(columns), window.x.channels,
@@ -240,7 +240,7 @@ void picture_to_columns(StreamHandle stream, DType type, const void* x, void* co
 }
 
 void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx,
-                        const Window& window) {
+                        const ConvolutionShape& window) {
   with_pixels(type, window.x.elements(), aligned(dx) && aligned(columns), window.x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);

@@ -10,9 +10,9 @@ namespace {
 /// Limit on the elements of `columns` for one part of the batch; one picture may exceed it.
 constexpr std::int64_t kColumnElements = std::int64_t{1} << 27;
 
-Window window_of(const OpRun& run, ConvolutionPass pass) {
+ConvolutionShape window_of(const OpRun& run, ConvolutionPass pass) {
   const auto picture = [](const Shape& s) { return Picture{s[0], s[1], s[2], s[3]}; };
-  Window window;
+  ConvolutionShape window;
   window.stride = run.op.integer("stride");
   window.padding = run.op.integer("padding");
   const Shape& y = pass == ConvolutionPass::kForward     ? run.outputs[0].type.shape
@@ -31,7 +31,7 @@ Window window_of(const OpRun& run, ConvolutionPass pass) {
 /// Computes a convolution as a matrix product: each row has the pixels under the kernel at one
 /// position of y. Processes the batch in parts, to limit the work space for the rows.
 void convolve_by_product(Backend& backend, const Convolution& c) {
-  const Window& whole = c.window;
+  const ConvolutionShape& whole = c.window;
   const std::int64_t row = whole.kernel_height * whole.kernel_width * whole.x.channels;
   const std::int64_t places = whole.out_height * whole.out_width,
                      picture = whole.x.height * whole.x.width * whole.x.channels;
@@ -44,7 +44,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
   void* const columns =
       pointwise ? nullptr : backend.allocate(part * places * row * size_of(column_type));
   for (std::int64_t begin = 0; begin < whole.x.batch; begin += part) {
-    Window window = whole;
+    ConvolutionShape window = whole;
     window.x.batch = std::min(part, whole.x.batch - begin);
     const std::int64_t rows = window.x.batch * places;
     const void* const dy = advance(c.dy, begin * places * c.out_channels, c.type);
@@ -160,8 +160,8 @@ void run_linear_gelu(Backend& backend, const OpRun& run) {
   if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), OpKind::kGelu, type, product.c, nullptr, run.out(), product.m * product.n,
-      0, false);
+  launch_elementwise(backend.stream(), OpKind::kGelu, type, product.c, nullptr, run.out(),
+                     product.m * product.n, 0, false);
 }
 
 void run_linear_add(Backend& backend, const OpRun& run) {
@@ -171,8 +171,8 @@ void run_linear_add(Backend& backend, const OpRun& run) {
   if (backend.multiply_fused(product)) return;
   product.addend = nullptr;
   backend.multiply(product);
-  map(backend.stream(), OpKind::kAdd, type, run.in(2), run.out(), run.out(), product.m * product.n,
-      0, false);
+  launch_elementwise(backend.stream(), OpKind::kAdd, type, run.in(2), run.out(), run.out(),
+                     product.m * product.n, 0, false);
 }
 
 void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
@@ -183,8 +183,8 @@ void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
   fused.gelu_input = const_cast<void*>(run.in(2));  // read only
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), OpKind::kGeluGrad, type, run.in(2), run.out(), run.out(),
-      product.m * product.n, 0, false);
+  launch_elementwise(backend.stream(), OpKind::kGeluGrad, type, run.in(2), run.out(), run.out(),
+                     product.m * product.n, 0, false);
 }
 
 void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
@@ -194,8 +194,8 @@ void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
   fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
   if (backend.multiply_fused(fused)) {
     if (!run.accumulate[1]) return;
-    map(backend.stream(), OpKind::kAdd, DType::kF32, run.out(1), fused.b_row_sums, run.out(1),
-        product.n, 0, false);
+    launch_elementwise(backend.stream(), OpKind::kAdd, DType::kF32, run.out(1), fused.b_row_sums,
+                       run.out(1), product.n, 0, false);
     return;
   }
   backend.multiply(product);

@@ -12,7 +12,8 @@ __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_numerators_kernel(const T* logits, const float* moments, T* numerators,
                                     LogitSlice slice, std::int64_t width, bool wide) {
   const std::int64_t number = blockIdx.x, begin = number * width;
-  const std::int64_t real = real_columns(slice.first + begin % slice.columns, width, slice.real);
+  const std::int64_t real =
+      real_columns(slice.first + begin % slice.columns, width, slice.vocabulary_size);
   const float maximum = moments[3 * number];
   const T* const x = logits + begin;
   T* const y = numerators + begin;
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kLossThreads)
                        std::uint64_t fault_word, FaultWord* fault) {
   const Quotient place = divide(blockIdx.x, slice.columns / slice_width);
   const std::int32_t target = targets[place.quotient];
-  const bool fits = target_fits(target, slice.real, fault_word, fault);
+  const bool fits = target_fits(target, slice.vocabulary_size, fault_word, fault);
   const std::int64_t here = target - slice.first, begin = place.remainder * slice_width;
   const bool owns = fits && here >= begin && here < begin + slice_width;
   const std::int64_t first = transposed ? here * width : here,

@@ -25,10 +25,10 @@ __global__ void __launch_bounds__(kLossThreads)
   const std::int64_t first = slice.first + begin % slice.columns;
   const T* const x = logits + begin;
   const ExponentialSum total =
-      exponential_sum_of_row(x, real_columns(first, width, slice.real), true, shared);
+      exponential_sum_of_row(x, real_columns(first, width, slice.vocabulary_size), true, shared);
   if (threadIdx.x != 0) return;
   const std::int32_t target = targets[row];
-  const bool fits = target_fits(target, slice.real, fault_word, fault);
+  const bool fits = target_fits(target, slice.vocabulary_size, fault_word, fault);
   const std::int64_t at = target - first;
   moments[3 * number] = total.maximum;
   moments[3 * number + 1] = total.sum;
@@ -75,10 +75,10 @@ __global__ void __launch_bounds__(kLossThreads)
   T* const dx = dlogits + row * slice.columns;
   const std::int32_t target = targets[row];
   float factor = weights != nullptr ? scale * weights[row] : scale;
-  if (!target_fits(target, slice.real, fault_word, fault)) factor = 0;
+  if (!target_fits(target, slice.vocabulary_size, fault_word, fault)) factor = 0;
   const float maximum = statistics[3 * row], inverse_sum = 1.0f / statistics[3 * row + 1];
   const std::int64_t at = target - slice.first;
-  const std::int64_t real = real_columns(slice.first, slice.columns, slice.real);
+  const std::int64_t real = real_columns(slice.first, slice.columns, slice.vocabulary_size);
   for_row(x, slice.columns, wide, [&](auto n, std::int64_t c) {
     constexpr int kN = decltype(n)::value;
     const Pack<T, kN> values = load<kN>(x + c);

@@ -23,7 +23,7 @@ class ElfFile {
     header_ = read<Elf64_Ehdr>(0);
     if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
         header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB) {
-      refuse();
+      throw_incompatible();
     }
   }
 
@@ -35,19 +35,19 @@ class ElfFile {
   }
   template <typename T>
   T read(std::uint64_t offset) const {
-    if (offset > bytes_.size() || bytes_.size() - offset < sizeof(T)) refuse();
+    if (offset > bytes_.size() || bytes_.size() - offset < sizeof(T)) throw_incompatible();
     T value;
     std::memcpy(&value, bytes_.data() + offset, sizeof(T));
     return value;
   }
   std::string text(std::uint64_t offset) const {
-    if (offset >= bytes_.size()) refuse();
+    if (offset >= bytes_.size()) throw_incompatible();
     const std::size_t end = bytes_.find('\0', offset);
-    if (end == std::string::npos) refuse();
+    if (end == std::string::npos) throw_incompatible();
     return bytes_.substr(offset, end - offset);
   }
-  [[noreturn]] void refuse() const {
-    throw_error(ErrorCode::kIncompatible, "{} is no shared library of this machine",
+  [[noreturn]] void throw_incompatible() const {
+    throw_error(ErrorCode::kIncompatible, "{} is not a 64-bit little-endian shared library",
                 path_.string());
   }
 
@@ -85,7 +85,7 @@ std::vector<std::string> needed_libraries(const std::filesystem::path& library) 
       needed.push_back(file.text(segment.p_offset + (*strings - segment.p_vaddr) + name));
     return needed;
   }
-  file.refuse();
+  file.throw_incompatible();
 }
 
 }  // namespace weft

@@ -23,27 +23,28 @@ void FairLinks::add(TaskId task, const Movement& movement, std::uint64_t order, 
 void FairLinks::compute_shares() {
   changed_ = false;
   taken_.assign(links_.queues, 0);
-  shares_.begin(links_.rates);
+  shares_.start_round(links_.rates);
   for (std::uint32_t i = 0; i < all_.size(); ++i) {
     Moving& one = all_[i];
     one.rate = 0;
-    one.granted = one.movement->weight;
+    one.effective_weight = one.movement->weight;
     if (const auto& queue = one.movement->queue) {
-      const double place = std::min(queue->place, queue->places - taken_[queue->index]);
-      taken_[queue->index] += queue->place;
-      if (place <= 0) continue;
-      one.granted *= place / queue->place;
+      const double slots = std::min(queue->slots, queue->max_slots - taken_[queue->index]);
+      taken_[queue->index] += queue->slots;
+      if (slots <= 0) continue;
+      one.effective_weight *= slots / queue->slots;
     }
     if (!one.moved_at) {
       one.moved_at = now_;
-      one.after = last_ended_;
+      one.predecessor = last_ended_;
     }
-    for (const Movement::Crossing& crossing : one.movement->crossings) {
-      shares_.use(i, crossing.link, one.granted * crossing.times);
+    for (const Movement::LinkUse& use : one.movement->link_uses) {
+      shares_.add_use(i, use.link, one.effective_weight * use.load_factor);
     }
   }
   shares_.compute_shares(
-      [&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].granted; }, kRounding);
+      [&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].effective_weight; },
+      kRounding);
 }
 
 std::optional<double> FairLinks::next_end() {

@@ -274,7 +274,7 @@ TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
   // Transfers between actors of one interface do not use it.
   if (from == to || (fair && seconds <= 0)) return tasks_.add(seconds);
   Movement movement;
-  movement.crossings = {{2 * from, 1}, {2 * to + 1, 1}};
+  movement.link_uses = {{2 * from, 1}, {2 * to + 1, 1}};
   movement.amount = seconds;
   if (fair) {
     const TensorTiming& when = timing(transfer);
@@ -319,8 +319,9 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDepende
     move->second = {action, tasks_.add(vocabulary_seconds(actions_, action, need.node, costs_))};
   }
   // All users depend on the same actions, so only the first adds the dependencies.
-  if (move->second.user == action) tasks_.wait(move->second.task, TaskId(last_piece(need.node)));
-  tasks_.wait(TaskId(first_piece(head(action))), move->second.task);
+  if (move->second.user == action)
+    tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
+  tasks_.add_dependency(TaskId(first_piece(head(action))), move->second.task);
 }
 
 void StepGraph::add_arcs_of_transfers() {

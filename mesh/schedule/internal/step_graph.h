@@ -90,7 +90,9 @@ class StepGraph {
   void build_global_order(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
   void add_tasks();
-  void wait(std::size_t first, std::size_t then) { tasks_.wait(TaskId(then), TaskId(first)); }
+  void wait(std::size_t first, std::size_t then) {
+    tasks_.add_dependency(TaskId(then), TaskId(first));
+  }
   void add_arcs();
   void add_arcs_of_actions();
   void add_vocabulary_arcs(int action, const ActionGraph::ActionDependency& need);

@@ -86,7 +86,7 @@ class ClassifierTest : public ::testing::Test {
   std::string refusal(const std::string& yaml) {
     const auto document = ConfigDocument::parse(yaml, "c.yaml");
     ClassifierApp app;
-    document.attempt([&] { app.read(document.root(), {}, 1); });
+    document.try_section([&] { app.read(document.root(), {}, 1); });
     return test::error_of([&] { document.finish(); }).message();
   }
 

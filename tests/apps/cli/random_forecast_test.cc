@@ -108,9 +108,9 @@ TEST(UrgentHosts, ASlowHostThatSendsAllTheTimeHasMorePlacesThanThoseWithTimeToSp
   const transfer::ReshardPlan plan = transfer::plan_reshard(
       problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
   const transfer::HostId slow(4);
-  ASSERT_FALSE(plan.egress_places.empty());
+  ASSERT_FALSE(plan.egress_slots.empty());
   for (const transfer::Flow& flow : plan.flows)
-    EXPECT_EQ(plan.egress_places.at(flow.root.value()),
+    EXPECT_EQ(plan.egress_slots.at(flow.root.value()),
               problem.topology.host_of(flow.root) == slow ? 4 : 1)
         << to_string(flow);
   EXPECT_LT(plan.predicted_seconds, 1.015 * plan.limit.seconds);

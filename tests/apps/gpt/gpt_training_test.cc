@@ -100,7 +100,7 @@ TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalled
       "/nope}\nsample: {}\n",
       "c.yaml");
   GptApp app;
-  document.attempt([&] { app.read(document.root(), {}, 1); });
+  document.try_section([&] { app.read(document.root(), {}, 1); });
   try {
     document.finish();
     FAIL();

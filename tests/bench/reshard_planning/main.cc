@@ -10,8 +10,8 @@
 #include "core/base/units.h"
 #include "tests/support/played_flows.h"
 #include "transfer/reshard/plan.h"
-#include "transfer/reshard_cases/cut_map.h"
 #include "transfer/reshard_cases/reshard_case.h"
+#include "transfer/reshard_cases/shard_by_mesh.h"
 
 namespace weft::transfer {
 namespace {
@@ -81,8 +81,8 @@ std::vector<ReshardTask> model(int count, int hosts) {
     const Shape shape = {8192 + 1024 * (i % 7), 64 + i % 3};
     const std::uint32_t devices = static_cast<std::uint32_t>(hosts) * 8;
     tasks.push_back({{DType::kF32, shape},
-                     cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}),
-                     cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
+                     shard_by_mesh(shape, {0, {hosts, 8}, {{0, 1}, {}}}),
+                     shard_by_mesh(shape, {devices, {hosts, 8}, {{1}, {}}})});
   }
   return tasks;
 }
@@ -113,7 +113,7 @@ nlohmann::json planning_times(bool small) {
 }
 
 /// Compares three simulations of a plan's flows: as fluids in the planner's time steps, as fluids
-/// exactly, and as tasks of play().
+/// exactly, and as tasks of simulate_tasks().
 void beside_player(const std::vector<ReshardCase>& cases) {
   fmt::print("{:<22}{:<14}{:>7}{:>12}{:>12}{:>12}{:>9}{:>9}{:>12}\n", "case", "strategy", "flows",
              "planner", "exact", "player", "tasks", "ratio", "difference");
@@ -127,7 +127,7 @@ void beside_player(const std::vector<ReshardCase>& cases) {
     for (const ReshardAlgorithm strategy :
          {ReshardAlgorithm::kSendRecv, ReshardAlgorithm::kBroadcast, ReshardAlgorithm::kWeft}) {
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, network, strategy);
-      SimulateOptions options{.places = plan.egress_places};
+      SimulateOptions options{.send_slots = plan.egress_slots};
       const auto exact = timed([&] {  //
         return simulate(plan.flows, c.topology, network, options).seconds;
       });
@@ -138,7 +138,7 @@ void beside_player(const std::vector<ReshardCase>& cases) {
       std::size_t tasks = 0;
       const auto played = timed([&] {
         const test::PlayedFlows one =
-            test::play_flows(plan.flows, c.topology, network, plan.egress_places);
+            test::play_flows(plan.flows, c.topology, network, plan.egress_slots);
         tasks = one.tasks;
         return one.seconds;
       });

@@ -65,12 +65,12 @@ struct Work {
 Work read_work(const actors::AppRun& run) {
   const ConfigDocument& document = run.document();
   Work work;
-  document.attempt([&] {
+  document.try_section([&] {
     for (const auto& host :
          actors::parse_run_header(document, actors::program_directory()).cluster.hosts)
       work.hosts.push_back(host.name);
   });
-  document.attempt([&] {
+  document.try_section([&] {
     const ConfigNode section = document.root().at("work");
     section.require("actors", work.actors, {.min = 1});
     section.read("seconds", work.seconds, {.min = 0});

@@ -363,9 +363,10 @@ TEST_F(CublasLtProducts, TellWhatTheLibraryRefusesWhenTheyFindOut) {
                         .n = 8,
                         .k = 8};
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(products.multiply(p, some_stream()));
-  EXPECT_EQ(told, (std::vector<std::string>{
-                      "cuBLASLt refuses a product of 8 x 8 x 8 of f32 to bf16 with epilogue 1: "
-                      "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"}));
+  EXPECT_EQ(told,
+            (std::vector<std::string>{
+                "cuBLASLt does not support a product of 8 x 8 x 8 of f32 to bf16 with epilogue 1: "
+                "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"}));
 }
 
 TEST_F(CublasLtProducts, LeaveNothingBehind) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Replaces core/cuda/internal/language.cuh: defines CUDA's keywords and functions for the CPU's
+// Replaces core/cuda/internal/gpu_runtime.cuh: defines CUDA's keywords and functions for the CPU's
 // compiler, so that kernel files run in host_grid. Only host_kernels.cc includes it, before the
 // kernel files.
 #include <math.h>

@@ -61,8 +61,8 @@ class HostRunner final : public KernelRunner {
   }
   void add(std::span<const float> from, std::span<float> to) override {
     host_order = order_;
-    cuda::map(nullptr, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(), to.size(), 0,
-              false);
+    cuda::launch_elementwise(nullptr, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(),
+                             to.size(), 0, false);
   }
   void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
     host_order = order_;

@@ -52,14 +52,14 @@ TEST(FileLock, OneHasItAtATime) {
   ASSERT_TRUE(first);
   EXPECT_FALSE(FileLock::try_acquire(path));
   int asked = 0;
-  EXPECT_FALSE(FileLock::take(path, [&] { return ++asked == 3; }));
+  EXPECT_FALSE(FileLock::acquire(path, [&] { return ++asked == 3; }));
   EXPECT_EQ(asked, 3);
 
   FileLock moved = std::move(*first);
   first.reset();
   EXPECT_FALSE(FileLock::try_acquire(path)) << "what was moved away holds nothing";
   std::thread waiting([&] {
-    std::optional<FileLock> second = FileLock::take(path, [] { return false; });
+    std::optional<FileLock> second = FileLock::acquire(path, [] { return false; });
     EXPECT_TRUE(second);
     EXPECT_FALSE(FileLock::try_acquire(path));
   });

@@ -56,7 +56,7 @@ class EveryReader : public ::testing::TestWithParam<Reader> {};
 
 TEST_P(EveryReader, GetsTheTextInOrderThoughItBeginsToReadLate) {
   const Ends ends = add_edge_sides(GetParam());
-  UnblockedStream stream(ends.writer);
+  NonBlockingStream stream(ends.writer);
   std::string expected;
   for (int line = 0; line < 10'000; ++line) {  // 128 KiB; a pipe holds 64 KiB
     const std::string text = fmt::format("line {:>6}\n", line);
@@ -70,13 +70,14 @@ TEST_P(EveryReader, GetsTheTextInOrderThoughItBeginsToReadLate) {
 
 TEST_P(EveryReader, ThatNeverReadsKeepsNobodyWaiting) {
   const Ends ends = add_edge_sides(GetParam());
-  UnblockedStream stream(ends.writer);
+  NonBlockingStream stream(ends.writer);
   const std::string line(1023, 'x');
   for (int i = 0; i < 2'000; ++i) std::fprintf(stream.file(), "%s\n", line.c_str());
   EXPECT_FALSE(stream.drain(milliseconds(10)));
   // The stream recovers: it reports the number of dropped bytes, and writes later text.
   const std::string read = read_all(ends.reader);
-  EXPECT_NE(read.find(" bytes of output are left out here: nothing read them"), std::string::npos);
+  EXPECT_NE(read.find(" bytes of output were dropped here, because they were not read in time"),
+            std::string::npos);
   EXPECT_LT(read.size(), 1'000'000u);
   std::fputs("later\n", stream.file());
   EXPECT_TRUE(stream.drain(milliseconds(500)));
@@ -86,10 +87,10 @@ TEST_P(EveryReader, ThatNeverReadsKeepsNobodyWaiting) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryReader,
                          ::testing::Values(Reader::kPipe, Reader::kSocket, Reader::kTerminal));
 
-TEST(UnblockedStream, AReaderThatHasHungUpIsNoError) {
+TEST(NonBlockingStream, AReaderThatHasHungUpIsNoError) {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
   Ends ends = add_edge_sides(Reader::kPipe);
-  UnblockedStream stream(ends.writer);
+  NonBlockingStream stream(ends.writer);
   ::close(std::exchange(ends.reader, -1));
   EXPECT_GE(std::fputs("nobody reads this\n", stream.file()), 0);
   EXPECT_EQ(std::fflush(stream.file()), 0);
@@ -97,10 +98,10 @@ TEST(UnblockedStream, AReaderThatHasHungUpIsNoError) {
   ::signal(SIGPIPE, before);
 }
 
-TEST(UnblockedStream, AFileGetsItsTextAtOnceAndAtItsEnd) {
+TEST(NonBlockingStream, AFileGetsItsTextAtOnceAndAtItsEnd) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
-  UnblockedStream stream(::fileno(file));
+  NonBlockingStream stream(::fileno(file));
   std::fputs("a result\n", stream.file());
   std::fflush(stream.file());
   char text[32] = {};

@@ -147,7 +147,7 @@ TEST_F(OwnFile, ASecondNameInAFolderOfOthersIsNotWrittenTo) {
   ASSERT_EQ(::link((folder / "mine" / "token").c_str(), (folder / "open" / "a.log").c_str()), 0);
   const Error error = error_of(
       [&] { (void)open_trusted(folder / "open" / "a.log", O_WRONLY | O_CREAT | O_APPEND, 0644); });
-  EXPECT_NE(error.message().find("second name"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("second hard link"), std::string::npos) << error.message();
   const int file = open_trusted(folder / "mine" / "token", O_WRONLY | O_APPEND);
   EXPECT_GE(file, 0) << "nobody else can have made it";
   ::close(file);
@@ -185,9 +185,9 @@ TEST_F(OwnFile, FoldersAreMadeForThisUserAlone) {
   ASSERT_EQ(::stat((folder / "mine" / "a" / "b").c_str(), &about), 0);
   EXPECT_EQ(about.st_mode & 07777, 0700u);
   create_private_folder(folder / "mine" / "a" / "b");
-  write_private_file(folder / "mine" / "a" / "token", "new", "token");
+  write_private_file(folder / "mine" / "a" / "token", "new", "token", "choose another");
   EXPECT_EQ(read(folder / "mine" / "a" / "token"), "new");
-  write_private_file(folder / "mine" / "a" / "token", "newer", "token");
+  write_private_file(folder / "mine" / "a" / "token", "newer", "token", "choose another");
   EXPECT_EQ(read(folder / "mine" / "a" / "token"), "newer");
 }
 

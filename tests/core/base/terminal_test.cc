@@ -51,14 +51,14 @@ class TerminalTest : public ::testing::Test {
 
 TEST_F(TerminalTest, HasItsWidthAndColours) {
   const Terminal terminal = terminal_at(slave_);
-  EXPECT_TRUE(terminal.redraws);
+  EXPECT_TRUE(terminal.can_redraw_line);
   EXPECT_TRUE(terminal.colour);
   EXPECT_EQ(terminal.columns, 66);
 }
 
 TEST_F(TerminalTest, NoColorTakesTheColoursAlone) {
   ::setenv("NO_COLOR", "1", 1);
-  EXPECT_TRUE(terminal_at(slave_).redraws);
+  EXPECT_TRUE(terminal_at(slave_).can_redraw_line);
   EXPECT_FALSE(terminal_at(slave_).colour);
   ::setenv("NO_COLOR", "", 1);
   EXPECT_TRUE(terminal_at(slave_).colour) << "empty counts as unset";
@@ -95,7 +95,7 @@ TEST_F(TerminalTest, AMessageClearsTheProgressBarThatStandsThere) {
 TEST_F(TerminalTest, APipeIsNone) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  EXPECT_FALSE(terminal_at(ends[1]).redraws);
+  EXPECT_FALSE(terminal_at(ends[1]).can_redraw_line);
   EXPECT_FALSE(terminal_at(ends[1]).colour);
   ::close(ends[0]);
   ::close(ends[1]);

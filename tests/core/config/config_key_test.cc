@@ -99,7 +99,7 @@ TEST(ConfigKeys, AReaderTellsItsKeysWithTypesDefaultsAndLines) {
   EXPECT_EQ(key(keys, "garden.rows").type_text, "whole number from 1 to 9");
   EXPECT_TRUE(key(keys, "garden.rows").required);
   EXPECT_EQ(key(keys, "garden.rows").unit, "rows");
-  EXPECT_EQ(key(keys, "garden.rows").line, "Rows of beds");
+  EXPECT_EQ(key(keys, "garden.rows").summary, "Rows of beds");
   EXPECT_EQ(key(keys, "garden.share").default_text, "0.5");
   EXPECT_EQ(key(keys, "garden.fence").default_text, "true");
   EXPECT_EQ(key(keys, "garden.owner").default_text, "Ada");
@@ -120,9 +120,9 @@ TEST(ConfigKeys, AKeyThatIsAskedForWithoutALineShows) {
     document.root().has("columns");
   });
   ASSERT_EQ(keys.size(), 2u);
-  EXPECT_EQ(keys[0].line, "");
+  EXPECT_EQ(keys[0].summary, "");
   EXPECT_EQ(keys[1].path, "columns");
-  EXPECT_EQ(keys[1].line, "");
+  EXPECT_EQ(keys[1].summary, "");
 }
 
 TEST(ConfigKeys, AReaderThatLooksAtValuesBeforeItsFinishIsAFault) {

@@ -33,7 +33,7 @@ TEST_F(ConfigProblems, HavePlaceKeyAndNearest) {
     training.read("steps", steps);
     training.read("rate", rate);
     training.read("schedule", schedule);
-    document.root().at("stages").items()[0].at("mesh").note("there is no mesh 'a'");
+    document.root().at("stages").items()[0].at("mesh").record_problem("there is no mesh 'a'");
     document.root().at("data");
     document.finish();
     FAIL() << "accepted";

@@ -118,7 +118,7 @@ TEST(Config, RequiredKeyThatIsMisspeltIsReportedWhereItStands) {
   EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("stages"); }),
             "run.yaml:2:3: unknown key 'stagse' in pipeline; did you mean 'stages'?");
   EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }),
-            "run.yaml:2:3: pipeline lacks the key 'mesh'");
+            "run.yaml:2:3: pipeline needs the key 'mesh'");
 }
 
 TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
@@ -177,7 +177,7 @@ TEST(Config, FinishOfASectionReportsOnlyThatSection) {
 TEST(Config, AttemptCollectsTheProblemsOfAllSections) {
   const auto document = parse("one: {a: x, zz: 1}\ntwo: {b: y}\n");
   for (const char* section : {"two", "one"}) {
-    EXPECT_FALSE(document.attempt([&] {
+    EXPECT_FALSE(document.try_section([&] {
       const ConfigNode node = document.root().at(section);
       int value = 0;
       node.read(std::string(section) == "one" ? "a" : "b", value);
@@ -192,14 +192,14 @@ TEST(Config, AttemptCollectsTheProblemsOfAllSections) {
 
 TEST(Config, DuplicateKeyIsRefused) {
   EXPECT_EQ(error_of([] { parse("a: 1\nb: {c: 1, c: 2}\n"); }),
-            "run.yaml:2:11: duplicate key 'c'; it stands already at run.yaml:2:5");
+            "run.yaml:2:11: duplicate key 'c'; it is already defined at run.yaml:2:5");
 }
 
 TEST(Config, AliasIsACopyButNeverOfItself) {
   const auto document = parse("a: &x {n: 1}\nb: *x\n");
   EXPECT_EQ(document.root().at("b").at("n").as<int>(), 1);
   EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }),
-              HasSubstr("run.yaml:1:11: this alias stands inside the value"));
+              HasSubstr("run.yaml:1:11: this alias refers to the value that contains it"));
 }
 
 TEST(Config, AliasesOfAliasesDoNotExplode) {
@@ -244,7 +244,7 @@ TEST(Config, MistakesInOverridesNameTheCommandLine) {
   EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }),
               HasSubstr("'a' is a single value (run.yaml:1:4)"));
   EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }),
-              HasSubstr("'a' is a list of 1; '1' is none of its indices"));
+              HasSubstr("'a' is a list of length 1; '1' is not one of its indices"));
   const auto wrong = parse("a: 1\n", {"a=x"});
   EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }),
             "command line: --set a=x: a: expected a whole number, found 'x'");

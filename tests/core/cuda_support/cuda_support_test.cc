@@ -60,36 +60,40 @@ TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
                                   {"WEFT_PLUGINS", "/mine"},
                                   {"WEFT_CUDA_LIBRARIES", "/a::/b"}}));
   EXPECT_THAT(search.plugins, ElementsAre("/mine", root / "bundle/lib"));
-  EXPECT_THAT(search.asked, ElementsAre("/a", "/b"));
-  EXPECT_THAT(search.usual, ElementsAre(root / "usr/local/cuda/lib64",
-                                        root / "other/lib/python3.11/site-packages/nvidia/nccl/lib",
-                                        root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
-                                        root / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
-                                        root / "usr/lib/python3/dist-packages/nvidia/nccl/lib"));
+  EXPECT_THAT(search.configured_library_folders, ElementsAre("/a", "/b"));
+  EXPECT_THAT(search.default_library_folders,
+              ElementsAre(root / "usr/local/cuda/lib64",
+                          root / "other/lib/python3.11/site-packages/nvidia/nccl/lib",
+                          root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+                          root / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
+                          root / "usr/lib/python3/dist-packages/nvidia/nccl/lib"));
 }
 
 TEST(PluginSearch, OfABareMachineNamesNothing) {
   const test::ScratchFolder scratch;
   const PluginSearch search = plugin_search(places(scratch.path(), {}));
   EXPECT_THAT(search.plugins, ElementsAre(scratch.path() / "bundle/lib"));
-  EXPECT_THAT(search.asked, IsEmpty());
-  EXPECT_THAT(search.usual, IsEmpty());
+  EXPECT_THAT(search.configured_library_folders, IsEmpty());
+  EXPECT_THAT(search.default_library_folders, IsEmpty());
 }
 
 TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
   const CudaSupport support = cuda_support({{"/nowhere/lib"}, {}, {}});
   EXPECT_THAT(support.gpus, IsEmpty());
-  EXPECT_THAT(support.missing,
+  EXPECT_THAT(support.unavailable_reason,
               AllOf(HasSubstr("built without CUDA: there is no libweft_cuda.so in /nowhere/lib"),
                     HasSubstr("WEFT_PLUGINS")));
-  EXPECT_EQ(failure([] { make_cuda_device({}, {{"/nowhere/lib"}, {}, {}}); }), support.missing);
+  EXPECT_EQ(failure([] {
+              make_cuda_device({}, {{"/nowhere/lib"}, {}, {}});
+            }),
+            support.unavailable_reason);
 }
 
 // A single test, since an opened library stays loaded until the process ends.
 TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   const test::ScratchFolder scratch;
   const PluginSearch nowhere{{kFakes / "lib"}, {}, {}};
-  EXPECT_THAT(cuda_support(nowhere).missing,
+  EXPECT_THAT(cuda_support(nowhere).unavailable_reason,
               AllOf(HasSubstr("libnccl.so.99 was not found: WEFT_CUDA_LIBRARIES is not set, the "
                               "dynamic loader does not know it"),
                     HasSubstr("`pip install nvidia-nccl-cu13`"),
@@ -97,19 +101,20 @@ TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   const PluginSearch wrong{
       {kFakes / "lib"}, {"/empty"}, {"/usr/local/cuda/lib64", "/venv/nvidia/nccl/lib"}};
   EXPECT_THAT(
-      cuda_support(wrong).missing,
+      cuda_support(wrong).unavailable_reason,
       HasSubstr(
           "not in WEFT_CUDA_LIBRARIES (/empty), the dynamic loader does not know it, and it is not "
           "in /usr/local/cuda/lib64, /venv/nvidia/nccl/lib"));
 
   std::ofstream(scratch.path() / "libnccl.so.99") << "no library";
   const PluginSearch damaged{{kFakes / "lib"}, {scratch.path()}, {}};
-  EXPECT_THAT(cuda_support(damaged).missing, HasSubstr("libnccl.so.99 cannot be opened: "));
+  EXPECT_THAT(cuda_support(damaged).unavailable_reason,
+              HasSubstr("libnccl.so.99 cannot be opened: "));
 
   const PluginSearch right{
       {"/nowhere", kFakes / "lib"}, {scratch.path()}, {"/nowhere", kFakes / "nvidia"}};
   const CudaSupport support = cuda_support(right);
-  EXPECT_EQ(support.missing, "");
+  EXPECT_EQ(support.unavailable_reason, "");
   EXPECT_THAT(support.gpus, ElementsAre("fake 0", "fake 1"));
   EXPECT_EQ(support.runtime, "99");
   EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }),
@@ -128,8 +133,10 @@ TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
 
 TEST(CudaSupport, OfThisMachineHasGpusOrSaysWhyNot) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
-  EXPECT_EQ(support.gpus.empty(), !support.missing.empty());
-  std::cout << (support.missing.empty() ? support.gpus.front() : support.missing) << "\n";
+  EXPECT_EQ(support.gpus.empty(), !support.unavailable_reason.empty());
+  std::cout << (support.unavailable_reason.empty() ? support.gpus.front()
+                                                   : support.unavailable_reason)
+            << "\n";
 }
 
 TEST(NeededLibraries, AreReadFromTheFile) {

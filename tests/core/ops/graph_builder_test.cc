@@ -126,7 +126,7 @@ TEST(GraphBuilder, PicturesConvolveDownAndUp) {
               HasSubstr("[height, width, 16, channels]"));
   const ValueId gamma = b.parameter("gamma", {16}, ones(), {"inner"});
   EXPECT_THAT(test::refused_argument([&] { b.group_norm(down, gamma, gamma, 3); }),
-              HasSubstr("16 channels are not groups of 3"));
+              HasSubstr("16 channels are not a multiple of group_size 3"));
 }
 
 TEST(FactorSignature, ConvolutionSumsOverItsInputChannelsAndSplitsNoPicture) {

@@ -116,7 +116,7 @@ TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
     return std::size_t{0};
   };
   EXPECT_EQ(places_of(0), 0U);
-  made.egress_places = {3, 1, 2, 2};
+  made.egress_slots = {3, 1, 2, 2};
   EXPECT_EQ(places_of(0), 3U);
   EXPECT_EQ(places_of(1), 1U);
 }

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 #include "mesh/schedule/action_graph.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
@@ -134,10 +134,10 @@ int count_ticks(const LoweredSchedule& lowered) {
   }
   for (const auto& [tag, receive] : receives) {
     // A receive without a send waits for itself.
-    tasks.wait(receive, sends.contains(tag) ? sends[tag] : receive);
+    tasks.add_dependency(receive, sends.contains(tag) ? sends[tag] : receive);
   }
-  const TaskTimes times = play(tasks);
-  return times.all_over() ? static_cast<int>(std::ranges::max(times.end)) : -1;
+  const TaskTimes times = simulate_tasks(tasks);
+  return times.all_ended() ? static_cast<int>(std::ranges::max(times.end)) : -1;
 }
 
 TEST(Lowering, TickCountsArePyTorchs) {

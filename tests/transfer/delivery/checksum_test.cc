@@ -27,7 +27,7 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
                      topology, ReshardAlgorithm::kBroadcast, {512, 512, 2});
     LoopbackOptions wire;
     wire.eager_bytes = eager;
-    wire.damage = damage;
+    wire.corrupt_payload = damage;
     EngineOptions engines;
     engines.checksum = checksum;
     participants = test::participants_of(plan);
@@ -51,8 +51,8 @@ TEST_P(DamagedChunk, FailsTheTransferWithFlowChunkAndSender) {
   const auto& outcome = participants.at(DeviceId(2))->report->outcome;
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code(), ErrorCode::kDataLoss);
-  for (const char* part :
-       {"chunk ", " of flow 0 of transfer epoch 1", " came damaged from device ", "CRC32C"})
+  for (const char* part : {"chunk ", " of flow 0 of transfer epoch 1", " from device ",
+                           " arrived damaged: its CRC32C is "})
     EXPECT_NE(outcome.error().message().find(part), std::string::npos) << outcome.error().message();
 }
 

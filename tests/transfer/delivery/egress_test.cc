@@ -56,7 +56,7 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
     for (std::uint32_t device = 0; device < cluster.engines.size(); ++device) {
       std::size_t most = engines.egress.device_streams;
       for (const ReshardPlan& plan : plans)
-        most = std::max<std::size_t>(most, plan.device_part(DeviceId(device)).egress_places);
+        most = std::max<std::size_t>(most, plan.device_part(DeviceId(device)).egress_slots);
       ASSERT_LE(cluster.engines[device]->counters().peak_network_streams, most);
     }
     ASSERT_FALSE(HasFailure());

@@ -85,7 +85,7 @@ TEST_P(EndOfAnEngine, DoesNotWaitForAMessageThatNobodyTakes) {
   engine.reset();
   const std::lock_guard lock(mutex);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_NE(lines[0].find("device 0 ends, and cuts its connection to device 1 (host "),
+  EXPECT_NE(lines[0].find("device 0 is shutting down and cuts its connection to device 1 (host "),
             std::string::npos)
       << lines[0];
 }

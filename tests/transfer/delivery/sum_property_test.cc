@@ -175,9 +175,9 @@ TEST(SumProperty, APartThatContradictsItselfIsRefused) {
     EXPECT_NE(last.report->outcome.error().message().find(why), std::string::npos)
         << last.report->outcome.error().message();
   };
-  refused("u8 cannot be added", [](DevicePart& part) { part.tensors[0].dtype = DType::kU8; });
+  refused("u8 cannot be summed", [](DevicePart& part) { part.tensors[0].dtype = DType::kU8; });
   refused("inside an element", [](DevicePart& part) { part.streams[0].chunk_bytes = 6; });
-  refused("another number of bytes", [](DevicePart& part) { part.streams[0].bytes -= 4; });
+  refused("the flow have different sizes", [](DevicePart& part) { part.streams[0].bytes -= 4; });
   refused("no segments", [](DevicePart& part) { part.streams[0].segments.clear(); });
   refused("holds nothing", [](DevicePart& part) { part.tensors[0].source.reset(); });
 }

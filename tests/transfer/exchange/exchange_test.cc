@@ -53,10 +53,10 @@ struct Member {
         to_put[rank].pop_front();
         busy = true;
       }
-      if (to_put[rank].empty()) exchange.end(rank);
+      if (to_put[rank].empty()) exchange.end_stream(rank);
     }
     while (takes) {
-      const auto block = exchange.next();
+      const auto block = exchange.take_block();
       if (!block) break;
       Bytes& stream = got[block->from()];
       stream.insert(stream.end(), block->bytes().begin(), block->bytes().end());
@@ -65,7 +65,7 @@ struct Member {
     return busy;
   }
 
-  bool over() const { return exchange.ended().has_value(); }
+  bool over() const { return exchange.outcome().has_value(); }
 
   std::vector<std::deque<Bytes>> to_put;
   std::vector<Bytes> got;  // by sender
@@ -115,7 +115,7 @@ struct World {
   const Error& error(std::uint32_t device) const { return errors.at(device); }
   void expect_errors(const std::vector<std::uint32_t>& devices) {
     for (const std::uint32_t device : devices) {
-      const auto ended = members[device]->exchange.ended();
+      const auto ended = members[device]->exchange.outcome();
       ASSERT_TRUE(ended && !ended->ok()) << "device " << device;
       errors.insert_or_assign(device, ended->error());
     }
@@ -144,7 +144,7 @@ TEST(Exchange, EveryStreamComesWholeAndInItsOrder) {
     ASSERT_TRUE(world.run(random, static_cast<std::uint32_t>(random() % devices))) << "stuck";
     for (std::uint32_t to = 0; to < devices; ++to) {
       const Exchange& exchange = world.members[to]->exchange;
-      ASSERT_TRUE(exchange.ended()->ok()) << exchange.ended()->error().describe();
+      ASSERT_TRUE(exchange.outcome()->ok()) << exchange.outcome()->error().describe();
       std::uint64_t others = 0;
       for (std::uint32_t from = 0; from < devices; ++from) {
         ASSERT_EQ(world.members[to]->got[from], expected[to][from]) << from << " to " << to;
@@ -176,12 +176,12 @@ TEST(Exchange, AReceiverThatTakesNothingHoldsItsSendersAtTheirBudget) {
   EXPECT_TRUE(world.members[1]->exchange.put(0, Bytes(block)));
   std::optional<ReceivedBlock> back;
   ASSERT_TRUE(world.cluster.poll_until([&] {
-    if (!back) back = world.members[0]->exchange.next();
+    if (!back) back = world.members[0]->exchange.take_block();
     return back.has_value();
   }));
   back.reset();
   ASSERT_TRUE(world.run(random));
-  EXPECT_TRUE(world.members[1]->exchange.ended()->ok());
+  EXPECT_TRUE(world.members[1]->exchange.outcome()->ok());
   EXPECT_EQ(world.members[1]->got[0].size(), put * block);
 }
 
@@ -226,7 +226,7 @@ TEST(Exchange, ADeathEndsItEverywhereAndTheNextEpochStartsAnew) {
     for (auto& member : members) member->work(random, true);
   }
   for (auto& member : members) {
-    ASSERT_TRUE(member->exchange.ended() && member->exchange.ended()->ok());
+    ASSERT_TRUE(member->exchange.outcome() && member->exchange.outcome()->ok());
   }
   EXPECT_EQ(members[1]->got[0], Bytes(1000, std::byte{0}));
   EXPECT_EQ(members[1]->got[1], Bytes(1000, std::byte{1}));
@@ -239,24 +239,25 @@ TEST(Exchange, APeerThatHasAllMayDieWithoutHarm) {
   ASSERT_TRUE(world.run(random));
   world.cluster.hub.kill(DeviceId(2));
   world.cluster.poll_until([] { return false; });
-  EXPECT_TRUE(world.members[0]->exchange.ended()->ok());
+  EXPECT_TRUE(world.members[0]->exchange.outcome()->ok());
   EXPECT_EQ(world.members[0]->got[1], expected[0][1]);
 }
 
 TEST(Exchange, OneThatIsNeverOpenedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
   test::EngineCluster cluster(Topology::dense({1, 1}));
   Member member(*cluster.engines[0], {all_of(2), 1 << 20, {std::chrono::seconds(5)}});
-  member.exchange.end();
+  member.exchange.end_all_streams();
   for (int i = 0; i < 20; ++i) cluster.poll();
-  EXPECT_FALSE(member.exchange.ended());
+  EXPECT_FALSE(member.exchange.outcome());
   cluster.clock.advance(std::chrono::seconds(6));
   ASSERT_TRUE(cluster.poll_until([&] { return member.over(); }));
-  const Error error = member.exchange.ended()->error();
+  const Error error = member.exchange.outcome()->error();
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(error.message(),
-            "exchange epoch 1 step 1 op 1 microbatch 1 did not finish within 5 s: 0 blocks have "
-            "come from device 1 (host 1), and not its end; device 1 (host 1) has not taken all of "
-            "0 blocks (0 wait for it). Those devices may be stuck, or may not have opened this "
+            "exchange epoch 1 step 1 op 1 microbatch 1 did not finish within 5 s: received 0 "
+            "blocks from device 1 (host 1), but not the end of its stream; device 1 (host 1) has "
+            "not taken all of 0 blocks (0 wait for it). Those devices may be stuck, or may not "
+            "have opened this "
             "exchange");
 }
 
@@ -283,8 +284,8 @@ TEST(Exchange, OneThatIsGivenUpEndsItEverywhere) {
   world.cluster.poll();
   world.members[0].reset();
   const Exchange& other = world.members[1]->exchange;
-  ASSERT_TRUE(world.cluster.poll_until([&] { return other.ended().has_value(); }));
-  EXPECT_EQ(other.ended()->error().message(), "the exchange was given up");
+  ASSERT_TRUE(world.cluster.poll_until([&] { return other.outcome().has_value(); }));
+  EXPECT_EQ(other.outcome()->error().message(), "the exchange was destroyed before it ended");
   world.members.erase(world.members.begin());
 }
 
@@ -293,8 +294,8 @@ TEST(Exchange, UnequalBudgetsAreRefusedOnBothSides) {
   Member small(*cluster.engines[0], {all_of(2), 64 * 1024});
   Member large(*cluster.engines[1], {all_of(2), 1 << 20});
   ASSERT_TRUE(cluster.poll_until([&] { return small.over() && large.over(); }));
-  EXPECT_EQ(small.exchange.ended()->error().code(), ErrorCode::kIncompatible);
-  EXPECT_EQ(large.exchange.ended()->error().code(), ErrorCode::kIncompatible);
+  EXPECT_EQ(small.exchange.outcome()->error().code(), ErrorCode::kIncompatible);
+  EXPECT_EQ(large.exchange.outcome()->error().code(), ErrorCode::kIncompatible);
 }
 
 TEST(Exchange, WrongRanksAreRefusedAtOnce) {
@@ -311,13 +312,13 @@ TEST(Exchange, WrongRanksAreRefusedAtOnce) {
 TEST(Exchange, ADamagedBlockEndsItAndNamesItsSender) {
   std::mt19937_64 random(8);
   LoopbackOptions wire;
-  wire.damage = 5;
+  wire.corrupt_payload = 5;
   World world(2, 1 << 20, wire);
   for (int i = 0; i < 20; ++i) world.members[0]->to_put[1].emplace_back(1000);
   world.run(random);
   world.expect_errors({0, 1});
   EXPECT_EQ(world.error(1).code(), ErrorCode::kDataLoss);
-  EXPECT_NE(world.error(1).message().find("came damaged from device 0 (host 0)"),
+  EXPECT_NE(world.error(1).message().find("from device 0 (host 0) arrived damaged"),
             std::string::npos);
 }
 
@@ -331,7 +332,7 @@ TEST(Exchange, ATransferUnderItsNameIsRefusedOnBothSides) {
   participants.at(DeviceId(0))->start(*cluster.engines[0], kId);
   Member member(*cluster.engines[1], {all_of(2), 1 << 20});
   ASSERT_TRUE(cluster.poll_until([&] { return member.over(); }));
-  EXPECT_EQ(member.exchange.ended()->error().code(), ErrorCode::kIncompatible);
+  EXPECT_EQ(member.exchange.outcome()->error().code(), ErrorCode::kIncompatible);
   ASSERT_TRUE(cluster.poll_until([&] { return participants.at(DeviceId(0))->report.has_value(); }));
 }
 
@@ -354,8 +355,8 @@ TEST(ExchangeFuzz, MessagesThatNoExchangeAsksForLeaveTheEngineSound) {
     }
   };
   constexpr std::uint32_t kMagics[] = {
-      ChunkHeader::kBlock, ChunkHeader::kBlock, ChunkHeader::kCredit, ChunkHeader::kEnd,
-      ChunkHeader::kTaken, ChunkHeader::kChunk, ChunkHeader::kHeld,   ChunkHeader::kAbort};
+      ChunkHeader::kBlock,    ChunkHeader::kBlock, ChunkHeader::kCredit,   ChunkHeader::kEnd,
+      ChunkHeader::kConsumed, ChunkHeader::kChunk, ChunkHeader::kNotReady, ChunkHeader::kAbort};
   constexpr std::size_t kSizes[] = {0, 1, 100, 4096, 5000, 64 * 1024 + 1};
   std::unique_ptr<Member> member;
   TransferId id = kId;
@@ -363,7 +364,7 @@ TEST(ExchangeFuzz, MessagesThatNoExchangeAsksForLeaveTheEngineSound) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 10'000; ++round) {
     SCOPED_TRACE(round);
-    if (!member || member->exchange.ended()) {
+    if (!member || member->exchange.outcome()) {
       failed += member ? 1 : 0;
       member.reset();
       id.step = static_cast<std::uint64_t>(round);

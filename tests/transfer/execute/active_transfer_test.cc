@@ -32,7 +32,7 @@ class RecordingPort final : public TransferPort {
   void send_note(DeviceId, const ChunkHeader&) override {}
   void take(MessageId message, DeviceId, std::size_t) override { taken.push_back(message); }
   void release(MessageId message) override { released.push_back(message); }
-  void refuse(MessageId message, DeviceId, std::string_view) override {
+  void drop_message(MessageId message, DeviceId, std::string_view) override {
     refused.push_back(message);
   }
   void schedule(ActiveWork& transfer, std::uint32_t stream) override {
@@ -150,7 +150,7 @@ TEST_F(Relay, AMessageThatNoPlanExpectsIsRefusedAndAllWhoWaitAreTold) {
 TEST_F(Relay, WhoseMessagesDoNotEndAfterAFailureIsCutOffAfterTheGrace) {
   begin();
   arrive(0);
-  transfer->fail(Error(ErrorCode::kPeerDied, "it died"), ActiveTransfer::Tell::kWaiting);
+  transfer->fail(Error(ErrorCode::kPeerDied, "it died"), ActiveTransfer::NotifyPeers::kWaiting);
   const Nanoseconds grace = std::chrono::milliseconds(500);
   EXPECT_EQ(transfer->next_check(grace), clock.now() + grace);
   EXPECT_TRUE(transfer->check_deadline(clock.now(), grace).empty());
@@ -178,7 +178,7 @@ TEST_F(Relay, HoldsBackWhatItHasNoSlotForAndTakesItWhenOneIsFree) {
   EXPECT_EQ(port.receiving[0].what.chunk, 2 * kRelayWindow);
   // A failure releases held chunks.
   EXPECT_EQ(arrive(2 * kRelayWindow + 1), ActiveTransfer::Arrival::kHeld);
-  transfer->fail(Error(ErrorCode::kCancelled, "enough"), ActiveTransfer::Tell::kWaiting);
+  transfer->fail(Error(ErrorCode::kCancelled, "enough"), ActiveTransfer::NotifyPeers::kWaiting);
   EXPECT_EQ(port.released, std::vector<MessageId>{MessageId(2 * kRelayWindow + 1)});
   transfer->chunk_received(port.receiving[0].what, Outcome<void>());
   for (std::size_t i = 1; i < port.sent.size(); ++i) end_send(i);

@@ -94,8 +94,9 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
   test::Mutator mutator(13);
   const std::vector<std::byte> error =
       encode(Error(ErrorCode::kInternal, "what happened").from("device 0", ""));
-  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk, ChunkHeader::kHeld,
-                                       ChunkHeader::kBegin, ChunkHeader::kAbort};
+  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk,
+                                       ChunkHeader::kNotReady, ChunkHeader::kAnnounce,
+                                       ChunkHeader::kAbort};
   constexpr std::size_t kSizes[] = {0, 1, kChunk - 1, kChunk, kChunk + 1, 4096, 5000, 1 << 20};
   TransferId id{1, 0, 1, 1};
   for (int round = 0; round < 20'000; ++round) {
@@ -138,10 +139,9 @@ TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReaso
   for (int i = 0; i < 10; ++i) hostile.send(kVictim, std::vector<std::byte>(17));
   settle();
   EXPECT_EQ(dropped(), 10u);
-  EXPECT_EQ(
-      lines,
-      (std::vector<std::string>{
-          "dropped a message from device 0 (host 0): it is neither a chunk nor a note about one"}));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{
+                "dropped a message from device 0 (host 0): its header has an unknown type"}));
   clock.advance(11s);
   expect_transfer({7, 1, 1, 1});
   hostile.send(kVictim, ChunkHeader::of(ChunkHeader::kChunk, {6, 1, 1, 1}, 0, 0), kChunk);
@@ -149,7 +149,7 @@ TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReaso
   EXPECT_EQ(dropped(), 11u);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1],
-            "dropped a message from device 0 (host 0): it belongs to an epoch that is over (9 more "
+            "dropped a message from device 0 (host 0): it belongs to an earlier epoch (9 more "
             "dropped since the last such line)");
 }
 

@@ -102,7 +102,7 @@ TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
     const LimitSolution solution = solve_limit(data, network);
     const double expected = by_brute_force(data, network);
     ASSERT_NEAR(solution.limit.seconds, expected, expected * 1e-9);
-    ASSERT_EQ(solution.limit.bound == LimitingResource::kNothing, expected == 0);
+    ASSERT_EQ(solution.limit.bound == LimitingResource::kNone, expected == 0);
     egress_bound += solution.limit.bound == LimitingResource::kEgress ? 1 : 0;
     check_shares(data, network, solution);
     if (HasFailure()) return;

@@ -180,7 +180,7 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
       const std::uint32_t to = (from + apart) % topology.num_devices();
       flows.push_back(flow(i, {{from, to}}, 1000 + random() % kSize));
     }
-    const FlowSimulation fluid = simulate(flows, topology, network, {.places = places});
+    const FlowSimulation fluid = simulate(flows, topology, network, {.send_slots = places});
     const test::PlayedFlows played = test::play_flows(flows, topology, network, places);
     for (std::size_t i = 0; i < flows.size(); ++i)
       EXPECT_NEAR(fluid.flow_seconds[i], played.flow_seconds[i], 1e-6) << round << ", flow " << i;

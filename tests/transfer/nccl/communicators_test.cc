@@ -85,24 +85,24 @@ TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
 
 TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
   CommunicatorCache ledger(2);
-  EXPECT_EQ(ledger.need(std::array{group({0, 1}), group({0, 2})}).create.size(), 2u);
-  EXPECT_TRUE(ledger.need(std::array{group({0, 1})}).create.empty());
-  const auto changes = ledger.need(std::array{group({0, 3})});
+  EXPECT_EQ(ledger.ensure(std::array{group({0, 1}), group({0, 2})}).create.size(), 2u);
+  EXPECT_TRUE(ledger.ensure(std::array{group({0, 1})}).create.empty());
+  const auto changes = ledger.ensure(std::array{group({0, 3})});
   EXPECT_EQ(changes.create, std::vector{group({0, 3})});
   EXPECT_EQ(changes.destroy, std::vector{group({0, 2})}) << "{0,1} was needed later";
   // Devices below the limit keep their communicators.
-  EXPECT_TRUE(ledger.need(std::array{group({4, 5}), group({4, 6})}).destroy.empty());
+  EXPECT_TRUE(ledger.ensure(std::array{group({4, 5}), group({4, 6})}).destroy.empty());
   EXPECT_EQ(ledger.size(), 4u);
-  EXPECT_THROW(ledger.need(std::array{group({0, 1}), group({0, 2}), group({0, 3})}), Error);
+  EXPECT_THROW(ledger.ensure(std::array{group({0, 1}), group({0, 2}), group({0, 3})}), Error);
 }
 
 TEST(CommunicatorCache, AfterADeathTheSurvivorsGroupsRemain) {
   CommunicatorCache ledger;
-  ledger.need(
+  ledger.ensure(
       std::array{group({0, 1, 2}), group({0, 1, 3}), group({0, 1}), group({2, 3}), group({0, 4})});
   EXPECT_EQ(ledger.shrink(std::array{DeviceId(2), DeviceId(3)}), std::vector{group({0, 1})});
-  EXPECT_TRUE(ledger.need(std::array{group({0, 1})}).create.empty());
-  EXPECT_EQ(ledger.need(std::array{group({0, 4})}).create.size(), 1u)
+  EXPECT_TRUE(ledger.ensure(std::array{group({0, 1})}).create.empty());
+  EXPECT_EQ(ledger.ensure(std::array{group({0, 4})}).create.size(), 1u)
       << "had no dead member, and was aborted";
 }
 

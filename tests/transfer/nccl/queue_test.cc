@@ -122,7 +122,7 @@ TEST(CollectiveQueue, AMemberThatDoesNotComeIsADeadline) {
   CollectiveQueueOptions options;
   options.create_timeout = milliseconds(20);
   test::GpuCluster cluster(2, {}, options);
-  const CommunicatorChanges changes = cluster.ledger.need(std::array{pair(0, 1)});
+  const CommunicatorChanges changes = cluster.ledger.ensure(std::array{pair(0, 1)});
   const auto ids = cluster.make_ids(changes.create);
   try {
     cluster.gpus[0]->queue.open(1, changes, ids);
@@ -138,7 +138,7 @@ TEST(CollectiveQueue, AMemberThatDoesNotComeIsADeadline) {
 
 TEST(CollectiveQueue, WaitingForAMemberIsCancelledFromOutside) {
   test::GpuCluster cluster(2);
-  const CommunicatorChanges changes = cluster.ledger.need(std::array{pair(0, 1)});
+  const CommunicatorChanges changes = cluster.ledger.ensure(std::array{pair(0, 1)});
   const auto ids = cluster.make_ids(changes.create);
   const auto errors = cluster.on({0, 1}, [&](std::uint32_t device) {
     if (device == 0) cluster.gpus[0]->queue.open(3, changes, ids);
@@ -181,7 +181,7 @@ TEST(CollectiveQueue, ADeadPeerIsSeenAndASecondEpochWorksWithItsReplacement) {
     }
     EXPECT_EQ(cluster.world.stuck(), "");
     cluster.ledger.clear();
-    const CommunicatorChanges changes = cluster.ledger.need(std::array{pair(1, 2)});
+    const CommunicatorChanges changes = cluster.ledger.ensure(std::array{pair(1, 2)});
     const auto ids = cluster.gpus[1]->queue.make_ids(changes.create);
     test::GpuOperation again = send(2, 1, 2);
     const auto errors = cluster.on({1, 2}, [&](std::uint32_t device) {

@@ -33,7 +33,7 @@ TEST(NcclPlugin, MakesIdsOfCommunicators) {
 }
 
 TEST(NcclPlugin, WithoutAGpuNothingIsCreatedAndTheErrorCrossesTheLibrary) {
-  const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+  const std::string missing = cuda_support(plugin_search(plugin_places())).unavailable_reason;
   if (missing.empty()) GTEST_SKIP() << "skipped: there is a GPU";
   const auto plugin = open();
   const auto library = plugin->make_collectives({});

@@ -286,7 +286,7 @@ TEST(NcclRank, DISABLED_Work) {
 }
 
 TEST(TwoRanksOnOneGpu, BroadcastSumReshardAbortAndBeginAgain) {
-  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+  if (const std::string missing = cuda_support(plugin_search(plugin_places())).unavailable_reason;
       !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
   test::run_two_ranks("NcclRank.DISABLED_Work", "WEFT_NCCL_RANK");

@@ -114,7 +114,7 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
     for (const ReshardAlgorithm strategy : kStrategies) {
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network, strategy);
       const double seconds =
-          simulate(plan.flows, c.topology, c.network, {.places = plan.egress_places}).seconds;
+          simulate(plan.flows, c.topology, c.network, {.send_slots = plan.egress_slots}).seconds;
       ASSERT_GE(seconds, plan.limit.seconds * (1 - 1e-9)) << to_string(strategy);
       ASSERT_NEAR(plan.predicted_seconds, seconds, seconds * 0.01);
       const PlanStats stats = plan_stats(plan);

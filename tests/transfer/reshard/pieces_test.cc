@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "transfer/reshard/internal/forest.h"
+#include "transfer/reshard/internal/host_trees.h"
 
 namespace weft::transfer::internal {
 namespace {
@@ -34,8 +34,8 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     all += lead;
     for (std::size_t i = 0; i < weight.size(); ++i)
       degrees[i] = (i < holders ? weight[i] / lead : 0) + weight[i] / all * (receivers - 1);
-    const std::size_t together = 1 + random() % 2;
-    const std::vector<Fraction> fractions = sample(degrees, holders, together, 0);
+    const std::size_t copies_per_host = 1 + random() % 2;
+    const std::vector<Fraction> fractions = split_degrees(degrees, holders, copies_per_host, 0);
     ASSERT_LE(fractions.size(), degrees.size());
     std::vector<double> average(degrees.size());
     for (std::size_t f = 0; f < fractions.size(); ++f) {
@@ -46,7 +46,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
         sum += fractions[f].degrees[i];
         leads += i < holders ? fractions[f].degrees[i] : 0;
         average[i] += length * fractions[f].degrees[i];
-        if (together == 1) {
+        if (copies_per_host == 1) {
           ASSERT_LT(std::abs(fractions[f].degrees[i] - degrees[i]), 1 + 1e-9)
               << "rounded up or down";
         }
@@ -56,10 +56,10 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     }
     for (std::size_t i = 0; i < degrees.size(); ++i) ASSERT_NEAR(average[i], degrees[i], 1e-6);
     // A tolerance gives few pieces, which are still forests.
-    for (const Fraction& fraction : sample(degrees, holders, together, 0.2)) {
+    for (const Fraction& fraction : split_degrees(degrees, holders, copies_per_host, 0.2)) {
       ASSERT_EQ(std::accumulate(fraction.degrees.begin(), fraction.degrees.end(), 0u), receivers);
     }
-    ASSERT_LE(sample(degrees, holders, together, 0.2).size(), 5u);
+    ASSERT_LE(split_degrees(degrees, holders, copies_per_host, 0.2).size(), 5u);
   }
 }
 
@@ -73,7 +73,7 @@ TEST(Pieces, AChainEndsAtTheHostThatCannotAffordToSend) {
       whole_pieces(data, cuts, network, SendPreference::kEven, solution.limit.seconds);
   ASSERT_EQ(pieces.size(), 1u);
   const std::vector<double> spare(5, 0.5);
-  const std::vector<HostTree> trees = arrange(data[0], pieces[0], network, spare, 0);
+  const std::vector<HostTree> trees = build_host_trees(data[0], pieces[0], network, spare, 0);
   ASSERT_EQ(trees.size(), 1u);
   EXPECT_EQ(trees[0].root, HostId(0));
   EXPECT_EQ(trees[0].edges.back().child, HostId(2));
@@ -109,7 +109,7 @@ TEST(Pieces, ManyWantersGetTwoTreesWhoseInnerHostsDiffer) {
   for (const Piece& piece : pieces) {
     std::map<std::uint32_t, int> depth = {{0, 0}};
     int deepest = 0;
-    const std::vector<HostTree> trees = arrange(data[0], piece, network, spare, 0);
+    const std::vector<HostTree> trees = build_host_trees(data[0], piece, network, spare, 0);
     ASSERT_EQ(trees.size(), 1u);
     for (const HostEdge& edge : trees[0].edges) {
       depth[edge.child.value()] = depth.at(edge.parent.value()) + 1;

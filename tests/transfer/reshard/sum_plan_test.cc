@@ -59,7 +59,7 @@ TEST(SumPlan, AChainVisitsTheTermsInTheirOrderAndTheLastOneSendsTheSum) {
   const DevicePart last = made.device_part(DeviceId(1));
   ASSERT_EQ(last.streams.size(), 1u) << "the sum goes on where it comes to be";
   EXPECT_EQ(last.streams[0].result, FlowId(1));
-  EXPECT_FALSE(last.streams[0].keeps);
+  EXPECT_FALSE(last.streams[0].stores_sum);
   EXPECT_EQ(last.streams[0].children, std::vector<DeviceId>{DeviceId(3)});
   EXPECT_EQ(last.bytes_sent(), made.tasks[0].type.bytes());
   EXPECT_EQ(to_string(last),
@@ -72,8 +72,8 @@ TEST(SumPlan, TheLastTermsHolderKeepsTheSumAndSendsItToNobodyElse) {
   const ReshardPlan made = plan(sum_of({{0}, {1}, {2}}, {2}), topology);
   ASSERT_EQ(made.flows.size(), 1u);
   EXPECT_EQ(edges_of(made.flows[0]), "0->1 1->2");
-  EXPECT_TRUE(made.device_part(DeviceId(2)).streams[0].keeps);
-  EXPECT_FALSE(made.device_part(DeviceId(1)).streams[0].keeps);
+  EXPECT_TRUE(made.device_part(DeviceId(2)).streams[0].stores_sum);
+  EXPECT_FALSE(made.device_part(DeviceId(1)).streams[0].stores_sum);
 }
 
 TEST(SumPlan, TheFirstTermsHolderGetsTheSumBack) {
@@ -205,7 +205,7 @@ TEST(SumPlan, EveryElementIsAddedOnceOfEachTermAndDeliveredOnce) {
       }
       const DevicePart last = made.device_part(at);
       const auto stream = std::ranges::find(last.streams, flow.id, &FlowRole::flow);
-      if (stream->keeps)
+      if (stream->stores_sum)
         for (const auto& [byte, count] : bytes) got[at][byte] += count;
     }
     for (const Shard& shard : sums.task.destination.shards)

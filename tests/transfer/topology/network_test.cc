@@ -12,7 +12,7 @@ TEST(Network, ObservationsChangeAHostThatIsMoreThanAFifthFasterOrSlower) {
   network.hosts[1].nics = {{100, 80}, {50, 50}};
   const auto seen = [&](std::uint32_t host, double rate) {
     const MeasuredEgress observed{HostId(host), rate};
-    return updated(network, std::span(&observed, 1));
+    return with_measured_egress(network, std::span(&observed, 1));
   };
   EXPECT_EQ(seen(0, 119), network);
   EXPECT_EQ(seen(0, 81), network);

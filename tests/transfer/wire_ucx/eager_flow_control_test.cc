@@ -24,13 +24,13 @@ TEST(EagerFlowControl, WaitingSendsAreToldInTheirOrderAsSoonAsEnoughHasArrived) 
   EagerFlowControl ledger;
   for (Token token = 0; token < 6; ++token) {
     const std::uint64_t end = ledger.send(kMessage);
-    if (ledger.exceeds_window(end)) ledger.wait_for(end, token);
+    if (ledger.exceeds_window(end)) ledger.delay_completion(end, token);
   }
   EXPECT_EQ(ledger.told(WireHeader::kBuffered, 2 * kMessage), (std::vector<Token>{2, 3}));
-  EXPECT_EQ(ledger.told(WireHeader::kLeft, 2 * kMessage), (std::vector<Token>{}))
+  EXPECT_EQ(ledger.told(WireHeader::kUnbuffered, 2 * kMessage), (std::vector<Token>{}))
       << "they had come before";
-  EXPECT_EQ(ledger.abandon(), (std::vector<Token>{4, 5}));
-  EXPECT_EQ(ledger.abandon(), (std::vector<Token>{}));
+  EXPECT_EQ(ledger.take_delayed(), (std::vector<Token>{4, 5}));
+  EXPECT_EQ(ledger.take_delayed(), (std::vector<Token>{}));
 }
 
 TEST(EagerFlowControl, WhatIsKeptIsNotOnItsWayButNotTakenEither) {
@@ -40,7 +40,7 @@ TEST(EagerFlowControl, WhatIsKeptIsNotOnItsWayButNotTakenEither) {
   ledger.told(WireHeader::kBuffered, 2 * kMessage);
   EXPECT_EQ(ledger.untaken(), 3 * kMessage);
   EXPECT_FALSE(ledger.exceeds_window(3 * kMessage));
-  ledger.told(WireHeader::kLeft, 2 * kMessage);
+  ledger.told(WireHeader::kUnbuffered, 2 * kMessage);
   EXPECT_EQ(ledger.untaken(), kMessage);
   ledger.told(WireHeader::kCredit, kMessage);
   EXPECT_EQ(ledger.untaken(), 0u);
@@ -63,7 +63,7 @@ TEST(EagerFlowControl, ReceiversTellInStepsByKindAndForgetNothing) {
   EXPECT_EQ(ledger.count(WireHeader::kBuffered, 600), std::nullopt);
   EXPECT_EQ(ledger.count(WireHeader::kCredit, 1), 1000u);
   EXPECT_EQ(ledger.count(WireHeader::kBuffered, 600), 1200u);
-  EXPECT_EQ(ledger.count(WireHeader::kLeft, 5000), 5000u);
+  EXPECT_EQ(ledger.count(WireHeader::kUnbuffered, 5000), 5000u);
   EXPECT_EQ(ledger.count(WireHeader::kCredit, 10), std::nullopt)
       << "what was told is not told again";
 }
@@ -87,7 +87,7 @@ TEST(EagerFlowControl, NoSendWaitsForEverWhateverTheReceiverDoes) {
       const std::size_t bytes = 1 + random() % (100 * 1024);
       const std::uint64_t end = sender.send(bytes);
       if (sender.exceeds_window(end)) {
-        sender.wait_for(end, token);
+        sender.delay_completion(end, token);
         ++waiting;
       }
       if (random() % 2 == 0) {
@@ -97,12 +97,12 @@ TEST(EagerFlowControl, NoSendWaitsForEverWhateverTheReceiverDoes) {
         kept.push_back(bytes);
       }
       if (!kept.empty() && random() % 3 == 0) {
-        waiting -= tell(WireHeader::kLeft, kept.back());
+        waiting -= tell(WireHeader::kUnbuffered, kept.back());
         kept.pop_back();
       }
     }
     EXPECT_EQ(waiting, 0u);
-    for (const std::size_t bytes : kept) tell(WireHeader::kLeft, bytes);
+    for (const std::size_t bytes : kept) tell(WireHeader::kUnbuffered, bytes);
     EXPECT_LT(sender.untaken(), 2 * EagerFlowControl::kStep);
   }
 }

@@ -143,7 +143,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
   const SenderProof of_another = proof_of_sender(secret, DeviceId(2), DeviceId(0));
   const SenderProof for_another = proof_of_sender(secret, DeviceId(1), DeviceId(2));
   for (const SenderProof& proof : {SenderProof{}, wrong, of_another, for_another}) {
-    for (std::uint32_t kind = WireHeader::kMessage; kind <= WireHeader::kLeft; ++kind)
+    for (std::uint32_t kind = WireHeader::kMessage; kind <= WireHeader::kUnbuffered; ++kind)
       forger.send(message(static_cast<WireHeader::Kind>(kind), 1, proof, "poison"), {});
     forger.send(message(WireHeader::kMessage, 1, proof, "poison"), std::span(large).first(1000));
     forger.send(message(WireHeader::kMessage, 1, proof, "poison"), large, true);
@@ -152,7 +152,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
   EXPECT_TRUE(victim.ears.heard.empty());
   for (const auto& [claimed, why] : victim.ears.refused) {
     EXPECT_EQ(claimed, DeviceId(1));
-    EXPECT_EQ(why, "it does not prove that it knows this run's secret");
+    EXPECT_EQ(why, "its sender does not know the secret of this run");
   }
 
   // Device 1 itself can still connect and send.
@@ -217,7 +217,7 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
   for (const std::uint64_t value :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     for (const auto kind :
-         {WireHeader::kCredit, WireHeader::kBuffered, WireHeader::kLeft, WireHeader::kHello})
+         {WireHeader::kCredit, WireHeader::kBuffered, WireHeader::kUnbuffered, WireHeader::kHello})
       forger.send(message(kind, 1, proof, "", value), {});
   }
   forger.send(message(WireHeader::kMessage, 1, proof, "last"), {});

@@ -49,15 +49,15 @@ void ActiveExchange::grant(Stream& stream) {
 
 void ActiveExchange::put(std::uint32_t rank, Block block) {
   if (error()) return give_back(state_->out, std::move(block));
-  Stream& stream = feature_kind_of(rank);
+  Stream& stream = stream_of(rank);
   stream.out.queue.push_back(std::move(block));
   pump(stream);
 }
 
-void ActiveExchange::end(std::uint32_t rank) {
+void ActiveExchange::end_stream(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = feature_kind_of(rank);
+    Stream& stream = stream_of(rank);
     stream.out.ended = true;
     note(stream, ChunkHeader::kEnd, 0,
          static_cast<std::uint32_t>(stream.out.sent + stream.out.queue.size()));
@@ -68,9 +68,9 @@ void ActiveExchange::end(std::uint32_t rank) {
 void ActiveExchange::taken(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = feature_kind_of(rank);
+    Stream& stream = stream_of(rank);
     ++stream.in.taken;
-    moved();
+    record_progress();
     if (stream.in.end && *stream.in.end <= stream.in.limit) finish_incoming(stream);
     else grant(stream);
   }
@@ -83,7 +83,7 @@ bool ActiveExchange::can_send(const Stream& stream) {
 
 void ActiveExchange::send_next(Stream& stream) {
   const std::uint32_t number = stream.out.sent++;
-  Block& block = stream.out.under_way[number] = std::move(stream.out.queue.front());
+  Block& block = stream.out.in_flight[number] = std::move(stream.out.queue.front());
   stream.out.queue.pop_front();
   message_begun();
   context_.port.send(*this, {.what = {stream.index, 0, number},
@@ -102,7 +102,7 @@ void ActiveExchange::pump(Stream& stream) {
 
 ActiveWork::NetworkUse ActiveExchange::network_use(std::uint32_t index) const {
   const Stream& stream = streams_[index];
-  return {.wants = can_send(stream), .moves = stream.out.under_way.size() > stream.out.held.size()};
+  return {.wants = can_send(stream), .moves = stream.out.in_flight.size() > stream.out.held.size()};
 }
 
 void ActiveExchange::send_over_network(std::uint32_t index) {
@@ -111,7 +111,7 @@ void ActiveExchange::send_over_network(std::uint32_t index) {
 
 void ActiveExchange::chunk_refused(DeviceId device, std::uint32_t, std::uint32_t chunk) {
   Stream* const stream = error() ? nullptr : find(device);
-  if (stream == nullptr || !stream->out.under_way.contains(chunk)) return;
+  if (stream == nullptr || !stream->out.in_flight.contains(chunk)) return;
   stream->out.held.insert(chunk);
   pump(*stream);
 }
@@ -119,11 +119,11 @@ void ActiveExchange::chunk_refused(DeviceId device, std::uint32_t, std::uint32_t
 void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
   message_ended();
   Stream& stream = streams_[what.stream];
-  auto sent = stream.out.under_way.extract(what.chunk);
+  auto sent = stream.out.in_flight.extract(what.chunk);
   stream.out.held.erase(what.chunk);
   const std::uint32_t bytes = sent.mapped().size;
   give_back(state_->out, std::move(sent.mapped()));
-  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  if (!outcome.ok()) fail(outcome.error(), NotifyPeers::kWaiting);
   if (error()) return finish_if_complete();
   bytes_sent_ += bytes;
   {
@@ -144,11 +144,12 @@ ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId 
     return Arrival::kDone;
   }
   if (header.carries_payload() || stream == nullptr) {
-    context_.port.refuse(message, sender,
-                         error() ? "it belongs to an exchange that has failed here"
-                                 : "this device takes part in an exchange under that name, "
-                                   "without that sender or without planned chunks");
-    if (stream != nullptr && !error()) contradict(*stream, "a chunk of a planned transfer");
+    context_.port.drop_message(
+        message, sender,
+        error() ? "it belongs to an exchange that has failed here"
+                : "its id belongs to an exchange here that has no such sender or no "
+                  "planned chunks");
+    if (stream != nullptr && !error()) fail_inconsistent(*stream, "a chunk of a planned transfer");
     return Arrival::kDone;
   }
   context_.port.release(message);
@@ -165,10 +166,11 @@ void ActiveExchange::block_arrived(Stream& stream, MessageId message, const Chun
       number < in.delivered || in.receiving.contains(number) || in.landed.contains(number);
   if (seen || number >= in.limit || (in.end && number >= *in.end) || bytes == 0 ||
       bytes > state_->sizes.block_bytes) {
-    context_.port.refuse(message, stream.device, "it is a block that its stream cannot have");
-    return contradict(stream, fmt::format("{} bytes as block {}", bytes, number));
+    context_.port.drop_message(message, stream.device,
+                               "it is a block outside its stream's credit, or a repeated one");
+    return fail_inconsistent(stream, fmt::format("{} bytes as block {}", bytes, number));
   }
-  in.begun = std::max(in.begun, number + 1);
+  in.arrived_end = std::max(in.arrived_end, number + 1);
   Block block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
   {
     const std::scoped_lock lock(state_->mutex);
@@ -190,25 +192,25 @@ void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void
   message_ended();
   Stream& stream = streams_[what.stream];
   auto received = stream.in.receiving.extract(what.chunk);
-  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  if (!outcome.ok()) fail(outcome.error(), NotifyPeers::kWaiting);
   if (!error()) return landed(stream, what.chunk, std::move(received.mapped()));
   give_back(state_->in, std::move(received.mapped()));
   finish_if_complete();
 }
 
 void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
-  moved();
+  record_progress();
   const std::uint32_t sum = crc32c({block.memory.get(), block.size});
   if (sum != block.crc) {
-    const std::uint32_t told = block.crc;
+    const std::uint32_t expected = block.crc;
     give_back(state_->in, std::move(block));
     return fail(
         Error(ErrorCode::kDataLoss,
-              fmt::format("block {} of {} came damaged from {}: its CRC32C is {:08x} and "
-                          "should be {:08x}. Look for faulty memory or network hardware "
-                          "there, here and between",
-                          number, describe(), context_.peers.name_of(stream.device), sum, told)),
-        Tell::kWaiting);
+              fmt::format(
+                  "block {} of {} from {} arrived damaged: its CRC32C is {:08x}, expected {:08x}. "
+                  "Check memory and network hardware of both hosts",
+                  number, describe(), context_.peers.name_of(stream.device), sum, expected)),
+        NotifyPeers::kWaiting);
   }
   bytes_received_ += block.size;
   stream.in.landed.emplace(number, std::move(block));
@@ -229,39 +231,40 @@ void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
   switch (header.magic) {
     case ChunkHeader::kCredit:
       if (header.flow != state_->sizes.block_bytes) {
-        return contradict(stream, fmt::format("room for blocks of {} bytes; here they have {}",
-                                              header.flow, state_->sizes.block_bytes));
+        return fail_inconsistent(
+            stream, fmt::format("credit for blocks of {} bytes, but this device uses {}",
+                                header.flow, state_->sizes.block_bytes));
       }
       stream.out.limit = std::max(stream.out.limit, header.chunk);
       return pump(stream);
     case ChunkHeader::kEnd:
-      if (stream.in.end || header.chunk < stream.in.begun)
-        return contradict(stream, fmt::format("an end at block {}", header.chunk));
+      if (stream.in.end || header.chunk < stream.in.arrived_end)
+        return fail_inconsistent(stream, fmt::format("an end at block {}", header.chunk));
       stream.in.end = header.chunk;
       finish_incoming(stream);
       return finish_if_complete();
-    case ChunkHeader::kTaken:
+    case ChunkHeader::kConsumed:
       if (!stream.out.ended || !stream.out.queue.empty() || stream.out.taken)
-        return contradict(stream, "that it has taken what was not sent");
+        return fail_inconsistent(stream, "an acknowledgement of blocks that were not sent");
       stream.out.taken = true;
-      moved();
+      record_progress();
       return finish_if_complete();
-    default: return contradict(stream, "a note that belongs to no exchange");
+    default: return fail_inconsistent(stream, "a message of an unknown type");
   }
 }
 
 void ActiveExchange::finish_incoming(Stream& stream) {
-  if (stream.in.told || stream.in.end != stream.in.taken) return;
-  stream.in.told = true;
-  note(stream, ChunkHeader::kTaken, 0, 0);
+  if (stream.in.taken_sent || stream.in.end != stream.in.taken) return;
+  stream.in.taken_sent = true;
+  note(stream, ChunkHeader::kConsumed, 0, 0);
 }
 
-void ActiveExchange::contradict(const Stream& stream, std::string_view what) {
+void ActiveExchange::fail_inconsistent(const Stream& stream, std::string_view what) {
   fail(Error(ErrorCode::kIncompatible,
-             fmt::format("{} sent {} for {}, which does not fit what this device knows of it; all "
-                         "devices must open it with the same ranks and budget",
+             fmt::format("{} sent {} for {}, which contradicts the state of this device; open the "
+                         "exchange with the same ranks and budget on all devices",
                          context_.peers.name_of(stream.device), what, describe())),
-       Tell::kWaiting);
+       NotifyPeers::kWaiting);
 }
 
 void ActiveExchange::give_back(BlockPool& pool, Block block) {
@@ -294,7 +297,7 @@ std::set<DeviceId> ActiveExchange::stop(bool) {
 std::set<DeviceId> ActiveExchange::abandon_messages() {
   std::set<DeviceId> busy;
   for (const Stream& stream : streams_) {
-    if (!stream.out.under_way.empty() || !stream.in.receiving.empty()) busy.insert(stream.device);
+    if (!stream.out.in_flight.empty() || !stream.in.receiving.empty()) busy.insert(stream.device);
   }
   return busy;
 }
@@ -312,8 +315,9 @@ std::string ActiveExchange::describe_missing() const {
   for (const Stream& stream : streams_) {
     const std::string name = context_.peers.name_of(stream.device);
     if (!stream.in.all_landed()) {
-      add(fmt::format("{} blocks have come from {}, and not its end", stream.in.delivered, name));
-    } else if (!stream.in.told) {
+      add(fmt::format("received {} blocks from {}, but not the end of its stream",
+                      stream.in.delivered, name));
+    } else if (!stream.in.taken_sent) {
       add(fmt::format("{} of {} blocks from {} have been taken here", stream.in.taken,
                       *stream.in.end, name));
     }
@@ -322,7 +326,7 @@ std::string ActiveExchange::describe_missing() const {
     } else if (!stream.out.taken) {
       add(fmt::format("{} has not taken all of {} blocks ({} wait for it)", name,
                       stream.out.sent + stream.out.queue.size(),
-                      stream.out.queue.size() + stream.out.under_way.size()));
+                      stream.out.queue.size() + stream.out.in_flight.size()));
     }
   }
   if (items > 3) text += fmt::format("; and {} more", items - 3);

@@ -22,7 +22,7 @@ namespace weft::transfer {
 ///     queue ─ below the limit ─▶ in flight ─────▶ landed ─ in order ─▶ ready, taken by the user
 ///       ◀───────────── kCredit: the limit ──────────────────────────────┘
 ///     end ───── kEnd: the count ────────────────▶ all taken
-///       ◀───────────── kTaken ──────────────────────┘
+///       ◀─────────── kConsumed ─────────────────────┘
 ///
 /// See ActiveWork.
 class ActiveExchange final : public ActiveWork {
@@ -32,7 +32,7 @@ class ActiveExchange final : public ActiveWork {
 
   /// Queues a block and sends it in its turn.
   void put(std::uint32_t rank, Block block);
-  void end(std::uint32_t rank);
+  void end_stream(std::uint32_t rank);
   /// Handles that the user has taken a block. For own blocks see own_stream_done().
   void taken(std::uint32_t rank);
 
@@ -51,7 +51,7 @@ class ActiveExchange final : public ActiveWork {
  private:
   struct Outgoing {
     std::deque<Block> queue;
-    std::map<std::uint32_t, Block> under_way;  // keyed by number; at most `credits` blocks
+    std::map<std::uint32_t, Block> in_flight;  // keyed by number; at most `credits` blocks
     std::set<std::uint32_t> held;              // blocks in flight that the receiver holds
     std::uint32_t sent = 0, limit = 0;
     bool ended = false, taken = false;
@@ -59,9 +59,9 @@ class ActiveExchange final : public ActiveWork {
   struct Incoming {
     std::map<std::uint32_t, Block> receiving, landed;  // keyed by number; landed: out of order
     std::uint32_t limit = 0, delivered = 0, taken = 0;
-    std::uint32_t begun = 0;           // end of the blocks that have arrived
+    std::uint32_t arrived_end = 0;     // end of the blocks that have arrived
     std::optional<std::uint32_t> end;  // number of blocks of the stream
-    bool told = false;                 // kTaken has been sent
+    bool taken_sent = false;           // kConsumed has been sent
     bool all_landed() const { return end == delivered; }
   };
   struct Stream {
@@ -70,7 +70,7 @@ class ActiveExchange final : public ActiveWork {
     bool network = false;  // true if EgressOrder orders sends
     Outgoing out;
     Incoming in;
-    bool done() const { return out.taken && in.told; }
+    bool done() const { return out.taken && in.taken_sent; }
   };
 
   std::set<DeviceId> stop(bool keep_messages) override;
@@ -80,7 +80,7 @@ class ActiveExchange final : public ActiveWork {
 
   /// Returns the stream of a rank. Numbering starts at the next rank, so that devices do not all
   /// send to the same one first.
-  Stream& feature_kind_of(std::uint32_t rank) {
+  Stream& stream_of(std::uint32_t rank) {
     return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
   }
   Stream* find(DeviceId device);
@@ -93,9 +93,9 @@ class ActiveExchange final : public ActiveWork {
                      std::size_t bytes, std::span<const std::byte> payload);
   void note_arrived(Stream& stream, const ChunkHeader& header);
   void landed(Stream& stream, std::uint32_t number, Block block);
-  /// Sends kTaken if the whole stream has been taken.
+  /// Sends kConsumed if the whole stream has been taken.
   void finish_incoming(Stream& stream);
-  void contradict(const Stream& stream, std::string_view what);
+  void fail_inconsistent(const Stream& stream, std::string_view what);
   void give_back(BlockPool& pool, Block block);
 
   const std::shared_ptr<ExchangeState> state_;  // shared with the user

@@ -32,8 +32,8 @@ class BlockPool final {
   /// Returns a block, or null if all `most` blocks are in use.
   BlockMemory take() {
     if (free_.empty()) {
-      if (made_ == most_) return nullptr;
-      ++made_;
+      if (allocated_ == most_) return nullptr;
+      ++allocated_;
       return std::make_unique_for_overwrite<std::byte[]>(bytes_);
     }
     BlockMemory memory = std::move(free_.back());
@@ -44,7 +44,7 @@ class BlockPool final {
 
  private:
   const std::size_t bytes_, most_;
-  std::size_t made_ = 0;
+  std::size_t allocated_ = 0;
   std::vector<BlockMemory> free_;
 };
 
@@ -78,7 +78,7 @@ struct ExchangeState {
   BlockPool out, in;
   std::deque<Ready> ready;
   std::optional<Outcome<void>> outcome;
-  std::vector<bool> stream_ended;            // per rank, true after end()
+  std::vector<bool> stream_ended;            // per rank, true after end_stream()
   std::uint64_t own_put = 0, own_taken = 0;  // blocks from this device to itself
   std::uint64_t bytes_sent = 0, bytes_received = 0;
 

@@ -55,7 +55,7 @@ void ActiveTransfer::open_stream(StreamState& state) {
   const bool root = !stream.parent;
   state.all_ready = root && stream.kind != FlowKind::kResult;
   if (stream.kind == FlowKind::kSum) open_sum(state);
-  if (stream.adds() || (!root && stream.kind == FlowKind::kContribution)) return;
+  if (stream.adds_own_term() || (!root && stream.kind == FlowKind::kContribution)) return;
   state.view = SegmentedView(
       stream.segments, part_.tensors,
       state.all_ready ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination);
@@ -125,7 +125,7 @@ void ActiveTransfer::chunk_refused(DeviceId device, std::uint32_t flow, std::uin
   if (!index) return;
   for (Child& child : streams_[*index].children) {
     if (child.device != device) continue;
-    for (UnderWay& sent : child.under_way) sent.held |= sent.chunk == chunk;
+    for (SentChunk& sent : child.in_flight) sent.held |= sent.chunk == chunk;
   }
   pump(*index);
 }
@@ -164,7 +164,7 @@ void ActiveTransfer::pump(std::uint32_t index) {
 bool ActiveTransfer::can_send(const StreamState& state, const Child& child) const {
   const FlowRole& stream = *state.stream;
   const std::size_t available = state.all_ready ? state.chunks.size() : state.ready.size();
-  if (child.next >= available || child.under_way.size() >= stream.window) return false;
+  if (child.next >= available || child.in_flight.size() >= stream.window) return false;
   const std::uint32_t chunk = next_chunk(state, child);
   return state.chunks[chunk].slot || state.slots_in_use < 2 * stream.window ||
          state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
@@ -176,7 +176,7 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   if (!can_send(state, child)) return false;
   const std::uint32_t chunk = next_chunk(state, child);
   const bool first = child.next++ == 0;
-  child.under_way.push_back({chunk, false});
+  child.in_flight.push_back({chunk, false});
   message_begun();
   const auto bytes = chunk_bytes(state, chunk);
   ChunkState& at_chunk = state.chunks[chunk];
@@ -189,12 +189,12 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
 
 ActiveTransfer::NetworkUse ActiveTransfer::network_use(std::uint32_t stream) const {
   const StreamState& state = streams_[stream];
-  NetworkUse use{.places = part_.egress_places};
+  NetworkUse use{.places = part_.egress_slots};
   for (const Child& child : state.children) {
     if (!child.network) continue;
     use.wants = use.wants || can_send(state, child);
-    use.moves =
-        use.moves || std::ranges::any_of(child.under_way, [](UnderWay sent) { return !sent.held; });
+    use.moves = use.moves ||
+                std::ranges::any_of(child.in_flight, [](SentChunk sent) { return !sent.held; });
   }
   return use;
 }
@@ -211,8 +211,8 @@ void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   message_ended();
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
-  std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
-  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  std::erase_if(child.in_flight, [&](const SentChunk& sent) { return sent.chunk == what.chunk; });
+  if (!outcome.ok()) fail(outcome.error(), NotifyPeers::kWaiting);
   if (error()) return finish_if_complete();
   ++child.done;
   bytes_sent_ += chunk_size(*state.stream, what.chunk);
@@ -254,7 +254,7 @@ std::set<DeviceId> ActiveTransfer::abandon_messages() {
     if (state.receiving > 0 || !state.held.empty()) busy.insert(*state.stream->parent);
     state.held.clear();
     for (const Child& child : state.children) {
-      if (!child.under_way.empty()) busy.insert(child.device);
+      if (!child.in_flight.empty()) busy.insert(child.device);
     }
   }
   return busy;
@@ -269,14 +269,14 @@ std::string ActiveTransfer::describe_missing() const {
   for (const StreamState& state : streams_) {
     const auto total = state.chunks.size();
     if (state.stream->parent && state.landed < total) {
-      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total,
+      add(fmt::format("received {} of {} chunks of flow {} from {}", state.landed, total,
                       state.stream->flow, context_.peers.name_of(*state.stream->parent)));
     }
     for (const Child& child : state.children) {
       if (child.done < total) {
-        add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
-                        total, state.stream->outgoing_id(), context_.peers.name_of(child.device),
-                        child.under_way.size()));
+        add(fmt::format("sent {} of {} chunks of flow {} to {} ({} in flight)", child.done, total,
+                        state.stream->outgoing_id(), context_.peers.name_of(child.device),
+                        child.in_flight.size()));
       }
     }
   }

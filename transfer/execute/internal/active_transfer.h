@@ -57,7 +57,7 @@ class ActiveTransfer final : public ActiveWork {
   std::set<DeviceId> abandon_messages() override;
 
  private:
-  struct UnderWay {
+  struct SentChunk {
     std::uint32_t chunk;
     bool held;  // true if the receiver holds the chunk
   };
@@ -65,15 +65,15 @@ class ActiveTransfer final : public ActiveWork {
     DeviceId device;
     bool network = false;  // true if EgressOrder orders sends to it
     std::uint32_t next = 0, done = 0;
-    std::vector<UnderWay> under_way = {};  // at most a window
+    std::vector<SentChunk> in_flight = {};  // at most a window
   };
   struct ChunkState {
     SlotPool::Slot slot;
     std::uint32_t users = 0;
     std::uint32_t crc = 0;  // CRC32C from the header, or taken here; 0: not taken
     bool seen = false;
-    bool in_place = false;  // true if the bytes are in the destinations
-    bool verified = false;  // true if checked before landing, where the bytes were read
+    bool is_unpacked = false;  // true if the bytes are in the destinations
+    bool verified = false;     // true if checked before landing, where the bytes were read
   };
   struct Held {
     MessageId message;
@@ -122,7 +122,7 @@ class ActiveTransfer final : public ActiveWork {
   /// Checks a landed chunk's CRC32C. Returns false if it differs; the transfer has then failed.
   bool verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes);
   /// Unpacks a chunk that has landed in a slot.
-  void replace_atomically(StreamState& state, std::uint32_t chunk);
+  void unpack(StreamState& state, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);
   /// Sends all chunks that can be sent: immediately inside the host, in their turn over the
   /// network.

@@ -12,7 +12,7 @@ ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId 
                                                     std::span<const std::byte> payload) {
   const std::uint32_t flow = header.flow, chunk = header.chunk;
   if (error()) {
-    context_.port.refuse(message, sender, "it belongs to a transfer that has failed here");
+    context_.port.drop_message(message, sender, "it belongs to a transfer that has failed here");
     return Arrival::kDone;
   }
   mark_first_bytes();
@@ -20,13 +20,14 @@ ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId 
   if (!index || streams_[*index].stream->parent != sender ||
       chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
-    context_.port.refuse(message, sender, "it is a chunk that this device's plan does not expect");
+    context_.port.drop_message(message, sender,
+                               "it is a chunk that this device's plan does not expect");
     fail(Error(ErrorCode::kIncompatible,
                fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this "
                            "device's plan does not expect; compare "
                            "the plans' digests",
                            context_.peers.name_of(sender), bytes, chunk, flow, to_string(id()))),
-         Tell::kWaiting);
+         NotifyPeers::kWaiting);
     return Arrival::kDone;
   }
   StreamState& state = streams_[*index];
@@ -45,7 +46,7 @@ bool ActiveTransfer::can_receive(const StreamState& state, std::uint32_t chunk) 
   if (stream.kind == FlowKind::kContribution)
     return chunk < reductions_[stream.reduction].prefix + stream.window;
   if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
-  if (stream.adds()) return false;
+  if (stream.adds_own_term()) return false;
   return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
 }
 
@@ -54,7 +55,7 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
-  const bool staged = stream.kind == FlowKind::kContribution || stream.adds();
+  const bool staged = stream.kind == FlowKind::kContribution || stream.adds_own_term();
   std::span<std::byte> target;
   if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
     target = destinations_[at->tensor].subspan(at->offset, bytes);
@@ -85,12 +86,12 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   message_ended();
   StreamState& state = streams_[what.stream];
   --state.receiving;
-  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  if (!outcome.ok()) fail(outcome.error(), NotifyPeers::kWaiting);
   if (error()) {
-    const bool deliver =
-        outcome.ok() && state.stream->kind != FlowKind::kContribution && !state.stream->adds();
+    const bool deliver = outcome.ok() && state.stream->kind != FlowKind::kContribution &&
+                         !state.stream->adds_own_term();
     if (deliver && verify(state, what.chunk, landed_bytes(state, what.chunk)))
-      replace_atomically(state, what.chunk);
+      unpack(state, what.chunk);
     return finish_if_complete();
   }
   landed(what.stream, what.chunk);
@@ -102,9 +103,9 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   if (context_.verifies && !state.chunks[chunk].verified &&
       !verify(state, chunk, landed_bytes(state, chunk)))
     return;
-  if (stream.adds()) add_term(state, chunk);
+  if (stream.adds_own_term()) add_term(state, chunk);
   ++state.landed;
-  moved();
+  record_progress();
   bytes_received_ += chunk_size(stream, chunk);
   ++remaining_;  // the transfer may end only at the end of this function
   complete_one();
@@ -115,7 +116,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1)
       reduce(stream.reduction, chunk);
   } else {
-    if (!stream.adds() || stream.keeps) replace_atomically(state, chunk);
+    if (!stream.adds_own_term() || stream.stores_sum) unpack(state, chunk);
     release_slot(index, chunk);
   }
   complete_one();
@@ -136,33 +137,33 @@ bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
   if (at_chunk.crc == 0) return true;
   const std::uint32_t sum = crc32c(bytes);
   if (sum == at_chunk.crc) return true;
-  fail(Error(ErrorCode::kDataLoss,
-             fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is "
-                         "{:08x} and should be {:08x}. Look "
-                         "for faulty memory or network hardware there, here and between",
-                         chunk, state.stream->flow, to_string(id()),
-                         context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
-       Tell::kWaiting);
+  fail(
+      Error(ErrorCode::kDataLoss,
+            fmt::format("chunk {} of flow {} of transfer {} from {} arrived damaged: its CRC32C is "
+                        "{:08x}, expected {:08x}. Check memory and network hardware of both hosts",
+                        chunk, state.stream->flow, to_string(id()),
+                        context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
+      NotifyPeers::kWaiting);
   return false;
 }
 
-void ActiveTransfer::replace_atomically(StreamState& state, std::uint32_t chunk) {
+void ActiveTransfer::unpack(StreamState& state, std::uint32_t chunk) {
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot)
     state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
-  at_chunk.in_place = true;
+  at_chunk.is_unpacked = true;
 }
 
 std::vector<LandedChunks> ActiveTransfer::landed() const {
   std::vector<LandedChunks> result;
   for (const StreamState& state : streams_) {
     if (!state.stream->parent || state.stream->kind == FlowKind::kContribution ||
-        state.stream->adds())
+        state.stream->adds_own_term())
       continue;
     LandedChunks& chunks =
         result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
     for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) {
-      if (state.chunks[chunk].in_place) chunks.set(chunk);
+      if (state.chunks[chunk].is_unpacked) chunks.set(chunk);
     }
   }
   return result;

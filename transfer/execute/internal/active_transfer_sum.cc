@@ -22,13 +22,13 @@ void ActiveTransfer::open_sum(StreamState& state) {
     // An in-place result of one region could arrive before another sum has read the term there.
     if (in_place(segment.tensor)) refuse("source and destination must not share memory");
   }
-  if (!stream.adds()) return;
-  if (state.dtype == DType::kU8) refuse("u8 cannot be added up");
+  if (!stream.adds_own_term()) return;
+  if (state.dtype == DType::kU8) refuse("u8 cannot be summed; use f32, bf16, f64 or i32");
   if (stream.bytes % size_of(state.dtype) != 0 || stream.chunk_bytes % size_of(state.dtype) != 0)
     refuse("a chunk ends inside an element");
   state.term = SegmentedView(stream.segments, part_.tensors, SegmentedView::Side::kSource);
-  if (state.term.bytes() != stream.bytes) refuse("its segments have another number of bytes");
-  if (stream.keeps)
+  if (state.term.bytes() != stream.bytes) refuse("its segments and the flow have different sizes");
+  if (stream.stores_sum)
     state.view = SegmentedView(stream.segments, part_.tensors, SegmentedView::Side::kDestination);
 }
 

@@ -10,14 +10,14 @@
 namespace weft::transfer {
 
 /// Decides which streams of a device send over the network. At most `max_streams` send at a time,
-/// or as many as the plan of their transfer says (DevicePart::egress_places). Among the streams
+/// or as many as the plan of their transfer says (DevicePart::egress_slots). Among the streams
 /// that could send, the lowest (transfer, flow) go first. More streams at once would only make all
 /// of them finish late.
 ///
 /// A stream *moves* while one of its chunks is in flight to a receiver that takes it. A chunk that
-/// its receiver cannot take yet (ChunkHeader::kHeld) is parked and does not count. A stream *wants*
-/// to send only if it could send at this instant. It takes part while it moves or wants. The first
-/// `max_streams` that take part may send; the others only let their chunks in flight end.
+/// its receiver cannot take yet (ChunkHeader::kNotReady) is parked and does not count. A stream
+/// *wants* to send only if it could send at this instant. It takes part while it moves or wants.
+/// The first `max_streams` that take part may send; the others only let their chunks in flight end.
 ///
 /// This order cannot deadlock. A moving chunk ends without waiting for another device, because its
 /// receiver has not refused it. So every slot becomes free again and goes to the lowest stream that

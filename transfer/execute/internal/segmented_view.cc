@@ -24,7 +24,7 @@ SegmentedView::SegmentedView(std::span<const Segment> segments, std::span<const 
     StridedView view(segment.region, *box, size_of(tensor.dtype));
     const std::size_t begin = segment.begin, bytes = segment.bytes;
     if (begin > view.bytes() || bytes > view.bytes() - begin || bytes == 0)
-      refuse("the region has not so many bytes");
+      refuse("the region has fewer bytes");
     pieces_.push_back({std::move(view), segment.tensor, at, begin, bytes});
     at += bytes;
   }

@@ -22,7 +22,7 @@ constexpr std::size_t kMaxAnnounced = 4096;
 constexpr std::size_t kMaxEarlyChunks = Wire::kEagerBudget / 4;
 // Smallest first chunk that is announced. Without the announcement, the receiver's measured time
 // would begin only when the whole chunk has arrived.
-constexpr std::size_t kWorthTelling = 32 * 1024;
+constexpr std::size_t kMinAnnouncedBytes = 32 * 1024;
 // Size limit of an encoded Error. A longer one is truncated when sent and refused when received.
 constexpr std::size_t kMaxErrorBytes = 64 * 1024;
 
@@ -73,16 +73,18 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
     ++counters_.transfers_started;
   }
   if (transfers_.contains(id)) {
-    finished_.push_back({{id,
-                          Error(ErrorCode::kAlreadyExists,
-                                fmt::format("transfer {} is under way already", to_string(id))),
-                          now, now, now, 0, 0},
-                         std::move(callback)});
+    finished_.push_back(
+        {{id,
+          Error(ErrorCode::kAlreadyExists,
+                fmt::format("transfer {} is already running on this device; use another TransferId",
+                            to_string(id))),
+          now, now, now, 0, 0},
+         std::move(callback)});
     return;
   }
   if (id.epoch > epoch_) {
     epoch_ = id.epoch;
-    begun_.clear();
+    announced_.clear();
     for (auto it = early_.begin(); it != early_.end();) {
       const TransferId early = (it++)->first;
       if (early.epoch < epoch_) release_early(early);
@@ -105,7 +107,7 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
               fmt::format("transfer {} needs {}, which is not connected; connect it first",
                           to_string(id), peers_.name_of(peer))));
   }
-  over_.erase(id);
+  finished_ids_.erase(id);
   std::unique_ptr<ActiveWork> owned;
   try {
     const std::uint64_t order = next_order_++ | (low_priority ? kLowPriority : 0);
@@ -116,10 +118,10 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
     return refuse_start(current_error());
   }
   ActiveWork& work = *owned;
-  transfers_.emplace(id, Running{std::move(owned), std::move(callback)});
+  transfers_.emplace(id, RunningTransfer{std::move(owned), std::move(callback)});
   by_order_.emplace(work.order(), &work);
-  next_check_ = std::min(next_check_, work.next_check(options_.grace));
-  if (begun_.erase(id) != 0) work.mark_first_bytes();
+  next_check_ = std::min(next_check_, work.next_check(options_.failure_grace));
+  if (announced_.erase(id) != 0) work.mark_first_bytes();
   work.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
     for (const EarlyMessage& early : take_early(found))
@@ -137,9 +139,10 @@ void TransferDispatcher::cancel_all(const Error& error) {
   }
   early_.clear();
   early_from_.clear();
-  for (auto& [id, running] : transfers_) running.work->fail(error, ActiveWork::Tell::kNobody);
+  for (auto& [id, running] : transfers_)
+    running.work->fail(error, ActiveWork::NotifyPeers::kNoPeer);
   for (auto& [id, running] : transfers_) waiting.merge(running.work->abandon_messages());
-  for (const DeviceId peer : waiting) drop(peer);
+  for (const DeviceId peer : waiting) cut_connection(peer);
 }
 
 void TransferDispatcher::drop_pending_connections() {
@@ -149,19 +152,18 @@ void TransferDispatcher::drop_pending_connections() {
   for (const auto& [peer, messages] : pending) {
     if (options_.log)
       options_.log->warning(
-          "device {} ends, and cuts its connection to {}: {} message{} under way did not end "
-          "within "
-          "{:.1f} s",
+          "device {} is shutting down and cuts its connection to {}: {} message{} in flight did "
+          "not end within {:.1f} s",
           wire_.self(), peers_.name_of(peer), messages, messages == 1 ? "" : "s",
           in_seconds(options_.shutdown_grace));
-    drop(peer);
+    cut_connection(peer);
   }
 }
 
 void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const Error& error) {
   const auto belongs = [&](const TransferId& id) { return id.epoch == epoch && id.step == step; };
   for (auto& [id, running] : transfers_) {
-    if (belongs(id)) running.work->fail(error, ActiveWork::Tell::kWaiting);
+    if (belongs(id)) running.work->fail(error, ActiveWork::NotifyPeers::kWaiting);
   }
   // Ends parts that were to start here.
   for (auto it = early_.begin(); it != early_.end();) {
@@ -177,25 +179,25 @@ void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const E
 }
 
 void TransferDispatcher::peer_died(DeviceId peer, const Error& error) {
-  drop(peer);
+  cut_connection(peer);
   lose(peer, error);
 }
 
 void TransferDispatcher::lose(DeviceId peer, const Error& error) {
-  if (!peers_.lose(peer, error)) return;
+  if (!peers_.record_loss(peer, error)) return;
   for (auto& [id, running] : transfers_) {
-    if (running.work->needs(peer)) running.work->fail(error, ActiveWork::Tell::kWaiting);
+    if (running.work->needs(peer)) running.work->fail(error, ActiveWork::NotifyPeers::kWaiting);
   }
 }
 
 std::size_t TransferDispatcher::step() {
   std::size_t done = wire_.progress();
   // deferred: message_arrived() must not cut the connection that it is called from
-  for (const DeviceId peer : std::exchange(overrun_, {})) {
+  for (const DeviceId peer : std::exchange(over_early_limit_, {})) {
     peer_died(peer, Error(ErrorCode::kIncompatible,
-                          fmt::format("{} chunks of {} wait for transfers that have not begun "
-                                      "here, so it has another plan; "
-                                      "compare the plans' digests",
+                          fmt::format("{} chunks of {} wait for transfers that this device has not "
+                                      "started, so the two devices have different plans; compare "
+                                      "the plans' digests",
                                       kMaxEarlyChunks, peers_.name_of(peer))));
   }
   const TimePoint now = clock_.now();
@@ -207,12 +209,13 @@ std::size_t TransferDispatcher::step() {
 void TransferDispatcher::check_deadlines() {
   const TimePoint now = clock_.now();
   for (auto& [id, running] : transfers_) {
-    for (const DeviceId peer : running.work->check_deadline(now, options_.grace)) drop(peer);
+    for (const DeviceId peer : running.work->check_deadline(now, options_.failure_grace))
+      cut_connection(peer);
   }
   next_check_ = TimePoint::max();
   for (auto& [id, running] : transfers_) {
     // A transfer past its time waits for its connections to be cut; check again soon.
-    next_check_ = std::min(next_check_, std::max(running.work->next_check(options_.grace),
+    next_check_ = std::min(next_check_, std::max(running.work->next_check(options_.failure_grace),
                                                  now + std::chrono::milliseconds(10)));
   }
 }
@@ -222,40 +225,40 @@ void TransferDispatcher::failed(ActiveWork& work, const std::set<DeviceId>& tell
   remember_finished(work.id());
   egress_.remove(work.order());
   send_eligible_streams();
-  next_check_ = std::min(next_check_, work.next_check(options_.grace));
+  next_check_ = std::min(next_check_, work.next_check(options_.failure_grace));
 }
 
 void TransferDispatcher::finished(ActiveWork& work) { finished_.push_back({work.report(), {}}); }
 
 std::size_t TransferDispatcher::run_callbacks() {
   if (finished_.empty()) return 0;
-  std::vector<Ending> endings;
-  endings.swap(finished_);
-  for (Ending& ending : endings) {
+  std::vector<FinishedTransfer> done;
+  done.swap(finished_);
+  for (FinishedTransfer& transfer : done) {
     {
       const std::scoped_lock lock(counters_mutex_);
-      ++(ending.report.outcome.ok() ? counters_.transfers_finished : counters_.transfers_failed);
+      ++(transfer.report.outcome.ok() ? counters_.transfers_finished : counters_.transfers_failed);
       counters_.peak_staging_bytes = slots_.peak_bytes();
       counters_.peak_network_streams = peak_network_streams_;
       counters_.egress_rate = egress_rate_.rate().value_or(0);
     }
-    if (!ending.callback) {
-      const auto found = transfers_.find(ending.report.id);
-      ending.callback = std::move(found->second.callback);
-      if (found->second.work->may_receive_late_notes()) remember_finished(ending.report.id);
+    if (!transfer.callback) {
+      const auto found = transfers_.find(transfer.report.id);
+      transfer.callback = std::move(found->second.callback);
+      if (found->second.work->may_receive_late_notes()) remember_finished(transfer.report.id);
       by_order_.erase(found->second.work->order());
       transfers_.erase(found);
     }
-    ending.callback(ending.report);
+    transfer.callback(transfer.report);
   }
-  return endings.size();
+  return done.size();
 }
 
 void TransferDispatcher::remember_finished(const TransferId& id) {
-  if (!over_.insert(id).second) return;
+  if (!finished_ids_.insert(id).second) return;
   finished_queue_.push_back(id);
   if (finished_queue_.size() <= kMaxFinishedIds) return;
-  over_.erase(finished_queue_.front());
+  finished_ids_.erase(finished_queue_.front());
   aborted_.erase(finished_queue_.front());
   finished_queue_.pop_front();
 }
@@ -289,9 +292,9 @@ void TransferDispatcher::send(ActiveWork& work, const OutgoingChunk& chunk) {
       ChunkHeader::of(chunk.magic, work.id(), chunk.flow.value(), chunk.what.chunk);
   header.crc = chunk.crc;
   const std::size_t bytes = chunk.payload.size();
-  if (chunk.first && bytes >= kWorthTelling && is_network(chunk.child)) {
+  if (chunk.first && bytes >= kMinAnnouncedBytes && is_network(chunk.child)) {
     ChunkHeader note = header;
-    note.magic = ChunkHeader::kBegin;
+    note.magic = ChunkHeader::kAnnounce;
     note.crc = 0;
     send_note(chunk.child, note);
   }
@@ -326,7 +329,7 @@ void TransferDispatcher::send_eligible_streams() {
 void TransferDispatcher::notify_refused(DeviceId sender, const ChunkHeader& header) {
   if (!is_network(sender)) return;
   ChunkHeader note = header;
-  note.magic = ChunkHeader::kHeld;
+  note.magic = ChunkHeader::kNotReady;
   send_note(sender, note);
 }
 
@@ -352,7 +355,7 @@ void TransferDispatcher::take(MessageId message, DeviceId sender, std::size_t by
   count_received(sender, bytes);
 }
 
-void TransferDispatcher::refuse(MessageId message, DeviceId sender, std::string_view why) {
+void TransferDispatcher::drop_message(MessageId message, DeviceId sender, std::string_view why) {
   wire_.release(message);
   count_dropped(sender, why);
 }
@@ -375,8 +378,8 @@ void TransferDispatcher::send_abort(DeviceId peer, const TransferId& id, const E
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
 
-void TransferDispatcher::drop(DeviceId peer) {
-  peers_.cut(peer);
+void TransferDispatcher::cut_connection(DeviceId peer) {
+  peers_.record_cut(peer);
   wire_.drop(peer);
 }
 
@@ -385,9 +388,9 @@ const std::array<TransferDispatcher::MessageKind, 8> TransferDispatcher::kMessag
     {ChunkHeader::kBlock, &TransferDispatcher::work_arrived},
     {ChunkHeader::kCredit, &TransferDispatcher::work_arrived},
     {ChunkHeader::kEnd, &TransferDispatcher::work_arrived},
-    {ChunkHeader::kTaken, &TransferDispatcher::work_arrived},
-    {ChunkHeader::kHeld, &TransferDispatcher::refusal_arrived},
-    {ChunkHeader::kBegin, &TransferDispatcher::announcement_arrived},
+    {ChunkHeader::kConsumed, &TransferDispatcher::work_arrived},
+    {ChunkHeader::kNotReady, &TransferDispatcher::refusal_arrived},
+    {ChunkHeader::kAnnounce, &TransferDispatcher::announcement_arrived},
     {ChunkHeader::kAbort, &TransferDispatcher::error_arrived},
 }};
 
@@ -397,9 +400,9 @@ void TransferDispatcher::message_arrived(const Message& message) {
     return header && each.magic == header->magic;
   });
   if (kind == kMessageKinds.end())
-    return refuse(message.id, message.sender, "it is neither a chunk nor a note about one");
+    return drop_message(message.id, message.sender, "its header has an unknown type");
   if (header->epoch < epoch_)
-    return refuse(message.id, message.sender, "it belongs to an epoch that is over");
+    return drop_message(message.id, message.sender, "it belongs to an earlier epoch");
   (this->*kind->arrived)(message, *header);
 }
 
@@ -411,9 +414,9 @@ void TransferDispatcher::work_arrived(const Message& message, const ChunkHeader&
     if (arrival == ActiveWork::Arrival::kHeld) notify_refused(message.sender, header);
     return;
   }
-  if (!over_.contains(id)) return keep_early(message, header);
+  if (!finished_ids_.contains(id)) return keep_early(message, header);
   if (header.carries_payload())
-    return refuse(message.id, message.sender, "it belongs to a transfer that is over here");
+    return drop_message(message.id, message.sender, "its transfer has ended on this device");
   wire_.release(message.id);
 }
 
@@ -429,14 +432,14 @@ void TransferDispatcher::announcement_arrived(const Message& message, const Chun
   const TransferId id = header.transfer();
   if (const auto found = transfers_.find(id); found != transfers_.end())
     return found->second.work->mark_first_bytes();
-  if (begun_.size() == kMaxAnnounced) begun_.clear();
-  if (!over_.contains(id)) begun_.insert(id);
+  if (announced_.size() == kMaxAnnounced) announced_.clear();
+  if (!finished_ids_.contains(id)) announced_.insert(id);
 }
 
 void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader& header) {
   const TransferId id = header.transfer();
   if (message.bytes > kMaxErrorBytes) {
-    return refuse(message.id, message.sender, "it says to be an error, but is too long for one");
+    return drop_message(message.id, message.sender, "it is an error message of more than 64 KiB");
   }
   if (!message.payload.empty() || message.bytes == 0) {
     const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
@@ -455,9 +458,10 @@ void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader
 void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& header) {
   const DeviceId sender = message.sender;
   if (early_from_[sender] == kMaxEarlyChunks) {
-    refuse(message.id, sender,
-           "too many of its chunks wait for transfers that have not begun here");
-    overrun_.insert(sender);
+    drop_message(
+        message.id, sender,
+        "too many chunks of this sender wait for transfers that this device has not started");
+    over_early_limit_.insert(sender);
     return;
   }
   ++early_from_[sender];
@@ -485,7 +489,8 @@ void TransferDispatcher::count_dropped(std::optional<DeviceId> sender, std::stri
   const auto held_back = drops_.admit();
   if (!held_back) return;
   options_.log->warning(
-      "dropped a message from {}: {}{}", sender ? peers_.name_of(*sender) : "a stranger", why,
+      "dropped a message from {}: {}{}", sender ? peers_.name_of(*sender) : "an unknown device",
+      why,
       *held_back == 0 ? ""
                       : fmt::format(" ({} more dropped since the last such line)", *held_back));
 }
@@ -498,8 +503,8 @@ void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std
     error = damaged;
   }
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second.work->fail(error, ActiveWork::Tell::kWaiting);
-  if (over_.contains(id)) return;
+    return found->second.work->fail(error, ActiveWork::NotifyPeers::kWaiting);
+  if (finished_ids_.contains(id)) return;
   remember_finished(id);
   aborted_.emplace(id, error);
   release_early(id);  // ends the senders' messages without a cut

@@ -54,7 +54,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   EngineCounters counters() const;
 
  private:
-  struct Running {
+  struct RunningTransfer {
     std::unique_ptr<ActiveWork> work;
     Callback callback;
   };
@@ -80,7 +80,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     void (TransferDispatcher::*arrived)(const Message& message, const ChunkHeader& header);
   };
   static const std::array<MessageKind, 8> kMessageKinds;
-  struct Ending {
+  struct FinishedTransfer {
     TransferReport report;
     Callback callback;  // empty: the callback of the transfer, which is still in transfers_
   };
@@ -99,7 +99,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
                std::span<std::byte> buffer) override;
   void take(MessageId message, DeviceId sender, std::size_t bytes) override;
   void release(MessageId message) override { wire_.release(message); }
-  void refuse(MessageId message, DeviceId sender, std::string_view why) override;
+  void drop_message(MessageId message, DeviceId sender, std::string_view why) override;
   void schedule(ActiveWork& work, std::uint32_t stream) override;
   void failed(ActiveWork& work, const std::set<DeviceId>& tell) override;
   void finished(ActiveWork& work) override;
@@ -114,7 +114,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void count_received(DeviceId peer, std::size_t bytes);
   /// Counts and logs a dropped message of `sender`, if that is known.
   void count_dropped(std::optional<DeviceId> sender, std::string_view why);
-  void drop(DeviceId peer);
+  void cut_connection(DeviceId peer);
 
   /// Handles a message of a transfer or an exchange, which may not have been started here.
   void work_arrived(const Message& message, const ChunkHeader& header);
@@ -154,20 +154,20 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   std::unordered_map<std::uint64_t, ActiveWork*> by_order_;
   SlotPool slots_;
   Peers peers_;
-  std::unordered_map<TransferId, Running> transfers_;
+  std::unordered_map<TransferId, RunningTransfer> transfers_;
   std::unordered_map<TransferId, std::vector<EarlyMessage>> early_;
   std::map<DeviceId, std::size_t> early_from_;  // number of early messages per sender
-  std::set<DeviceId> overrun_;                  // senders that exceeded the limit of early messages
+  std::set<DeviceId> over_early_limit_;         // senders beyond the limit of early messages
   // errors received before the transfers were started here
   std::unordered_map<TransferId, Error> aborted_;
   // transfers announced before they were started here
-  std::unordered_set<TransferId> begun_;
-  std::unordered_set<TransferId> over_;    // finished transfers, whose late messages are released
-  std::deque<TransferId> finished_queue_;  // bounds over_ and aborted_
+  std::unordered_set<TransferId> announced_;
+  std::unordered_set<TransferId> finished_ids_;  // late messages of these are released
+  std::deque<TransferId> finished_queue_;        // bounds finished_ids_ and aborted_
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;
-  std::vector<Ending> finished_;
+  std::vector<FinishedTransfer> finished_;
   std::uint64_t epoch_ = 0;
   TimePoint next_check_ = TimePoint::max();
 

@@ -13,9 +13,9 @@ double FluidSimulation::sent_by_root(std::uint32_t flow) const {
   return sent;
 }
 
-void FluidSimulation::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
+void FluidSimulation::choose_runs(RunChooser& chooser, double smallest_bytes, bool reconsider_all) {
   std::vector<double> left(capacity_.size());
-  std::vector<bool> finished(chosen_.size(), true), held(chosen_.size());
+  std::vector<bool> finished(chosen_.size(), true), must_continue(chosen_.size());
   for (const FluidEdge& edge : edges_) {
     if (edge.done) continue;
     left[2 * edge.from] += (edge.bytes - edge.sent) / capacity_[2 * edge.from];
@@ -24,13 +24,14 @@ void FluidSimulation::choose_runs(RunChooser& chooser, double smallest_bytes, bo
     finished[edge.flow] = false;
     if (!chosen_[edge.flow]) continue;
     const double sent = sent_by_root(edge.flow);
-    held[edge.flow] = sent - runs_[run_of_[edge.flow]].begin < smallest_bytes ||
-                      edge.bytes - sent < smallest_bytes;
+    must_continue[edge.flow] = sent - runs_[run_of_[edge.flow]].begin < smallest_bytes ||
+                               edge.bytes - sent < smallest_bytes;
   }
   const std::vector<bool> before = std::move(chosen_);
   chosen_.assign(before.size(), false);
   std::vector<DeviceId> root(chosen_.size());
-  for (const RunChooser::Choice& choice : chooser.choose(left, finished, held, anew)) {
+  for (const RunChooser::Choice& choice :
+       chooser.choose(left, finished, must_continue, reconsider_all)) {
     chosen_[choice.flow] = true;
     root[choice.flow] = choice.root;
   }
@@ -54,16 +55,16 @@ PreemptiveSchedule FluidSimulation::schedule(std::span<const Flow> all,
   for (std::uint32_t id = 0; id < edges_.size(); ++id) edges_of_[edges_[id].flow].push_back(id);
   chosen_.resize(flows);
   run_of_.resize(flows);
-  std::vector<std::size_t> places;
-  for (const Device& device : devices_) places.push_back(device.places);
-  RunChooser chooser(all, roots, topology, capacity_, places, preempt);
+  std::vector<std::size_t> slots;
+  for (const Device& device : devices_) slots.push_back(device.slots);
+  RunChooser chooser(all, roots, topology, capacity_, slots, preempt);
   double decided = -preempt.step_seconds;
   std::size_t unfinished = unfinished_ + 1;
   while (unfinished_ > 0) {
-    const bool anew = now_ >= decided + preempt.step_seconds * (1 - 1e-9);
-    if (anew || unfinished_ < unfinished) {
-      choose_runs(chooser, preempt.smallest_bytes, anew);
-      if (anew) decided = now_;
+    const bool reconsider_all = now_ >= decided + preempt.step_seconds * (1 - 1e-9);
+    if (reconsider_all || unfinished_ < unfinished) {
+      choose_runs(chooser, preempt.smallest_bytes, reconsider_all);
+      if (reconsider_all) decided = now_;
       unfinished = unfinished_;
     }
     step(decided + preempt.step_seconds);

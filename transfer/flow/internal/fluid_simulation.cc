@@ -10,8 +10,8 @@
 namespace weft::transfer::internal {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kByte = 0.5;  // smaller amounts are rounding
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kByteTolerance = 0.5;  // smaller amounts are rounding
 
 }  // namespace
 
@@ -27,19 +27,19 @@ FluidSimulation::FluidSimulation(std::span<const Flow> flows, const Topology& to
   std::vector<std::size_t> devices(topology.num_hosts());
   for (const HostId host : topology.host_of_device) ++devices[host.value()];
   for (std::size_t device = 0; device < devices_.size(); ++device) {
-    const std::size_t places =
-        options.places.empty()
+    const std::size_t slots =
+        options.send_slots.empty()
             ? options.egress.limit_per_device(devices[topology.host_of_device[device].value()])
-            : options.places.at(device);
-    devices_[device].places = places == 0 ? std::numeric_limits<std::size_t>::max() : places;
+            : options.send_slots.at(device);
+    devices_[device].slots = slots == 0 ? std::numeric_limits<std::size_t>::max() : slots;
   }
   result_.flow_seconds.resize(flows.size());
   result_.egress_bytes.resize(network.num_hosts());
   result_.ingress_bytes.resize(network.num_hosts());
   for (std::uint32_t i = 0; i < flows.size(); ++i) add_flow(i, flows[i], topology);
-  fed_.resize(edges_.size());
+  children_.resize(edges_.size());
   for (std::uint32_t i = 0; i < edges_.size(); ++i) {
-    if (edges_[i].feeder != FluidEdge::kNone) fed_[edges_[i].feeder].push_back(i);
+    if (edges_[i].feeder != FluidEdge::kNone) children_[edges_[i].feeder].push_back(i);
   }
   for (std::uint32_t i = 0; i < edges_.size(); ++i) {
     if (edges_[i].feeder == FluidEdge::kNone) start(i);
@@ -57,7 +57,7 @@ void FluidSimulation::add_flow(std::uint32_t index, const Flow& flow, const Topo
     return;
   }
   std::unordered_map<std::uint32_t, std::uint32_t> feeder = {{flow.root.value(), FluidEdge::kNone}};
-  std::unordered_map<std::uint32_t, std::uint32_t> feature_kind_of;
+  std::unordered_map<std::uint32_t, std::uint32_t> stream_of;
   for (const FlowEdge& edge : flow.edges) {
     const auto fed = feeder.find(edge.parent.value());
     WEFT_CHECK(fed != feeder.end(), "flow {} has a child before its parent", index);
@@ -66,8 +66,7 @@ void FluidSimulation::add_flow(std::uint32_t index, const Flow& flow, const Topo
       continue;
     }
     Device& device = devices_[edge.parent.value()];
-    const auto [stream, fresh] =
-        feature_kind_of.emplace(edge.parent.value(), device.streams.size());
+    const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), device.streams.size());
     if (fresh) device.streams.emplace_back();
     const std::uint32_t by = fed->second;
     feeder.emplace(edge.child.value(), edges_.size());
@@ -81,7 +80,7 @@ void FluidSimulation::add_edge(std::uint32_t index, const Flow& flow, const Flow
   FluidEdge fluid{index, topology.host_of(edge.parent).value(),
                   topology.host_of(edge.child).value(), feeder, static_cast<double>(flow.bytes)};
   const bool fills = options_.fill == SimulateOptions::Fill::kExact;
-  fluid.lag = fills ? std::min<double>(flow.chunk_bytes, fluid.bytes) : 0;
+  fluid.chunk_lag_bytes = fills ? std::min<double>(flow.chunk_bytes, fluid.bytes) : 0;
   result_.egress_bytes[fluid.from] += fluid.bytes;
   result_.ingress_bytes[fluid.to] += fluid.bytes;
   devices_[edge.parent.value()].streams[stream].edges.push_back(edges_.size());
@@ -92,9 +91,9 @@ void FluidSimulation::add_edge(std::uint32_t index, const Flow& flow, const Flow
 void FluidSimulation::start(std::uint32_t edge) {
   edges_[edge].started = true;
   if (options_.fill == SimulateOptions::Fill::kIgnored) {
-    for (const std::uint32_t fed : fed_[edge]) start(fed);
+    for (const std::uint32_t fed : children_[edge]) start(fed);
   } else {
-    waiting_.insert(waiting_.end(), fed_[edge].begin(), fed_[edge].end());
+    waiting_.insert(waiting_.end(), children_[edge].begin(), children_[edge].end());
   }
   const auto [device, stream] = sender_of_[edge];
   std::vector<std::uint32_t>& live = devices_[device].live;
@@ -103,8 +102,8 @@ void FluidSimulation::start(std::uint32_t edge) {
 }
 
 double FluidSimulation::backlog(const FluidEdge& edge) const {
-  if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done) return kNever;
-  return edges_[edge.feeder].sent - edge.lag - edge.sent;
+  if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done) return kInfinity;
+  return edges_[edge.feeder].sent - edge.chunk_lag_bytes - edge.sent;
 }
 
 void FluidSimulation::choose_active() {
@@ -114,9 +113,9 @@ void FluidSimulation::choose_active() {
   }
   active_.clear();
   for (Device& device : devices_) {
-    std::size_t places = device.places;
+    std::size_t slots = device.slots;
     for (const std::uint32_t stream : device.live) {
-      if (places == 0) break;
+      if (slots == 0) break;
       const FluidEdge& first = edges_[device.streams[stream].edges.front()];
       const bool is_chosen = scheduling_ && first.feeder == FluidEdge::kNone;
       if (is_chosen && !chosen_[first.flow]) continue;
@@ -125,12 +124,12 @@ void FluidSimulation::choose_active() {
         FluidEdge& edge = edges_[id];
         if (edge.done || !edge.started) continue;
         const double bytes = backlog(edge);
-        edge.coupled = bytes <= kByte;
-        busy |= bytes > edge.lag + kByte;
+        edge.coupled = bytes <= kByteTolerance;
+        busy |= bytes > edge.chunk_lag_bytes + kByteTolerance;
         edge.active = true;
         active_.push_back(id);
       }
-      if (busy && !is_chosen) --places;
+      if (busy && !is_chosen) --slots;
     }
   }
 }
@@ -138,7 +137,7 @@ void FluidSimulation::choose_active() {
 /// Sets the rate of edge `id` and of all edges that it feeds and that have caught up with it.
 void FluidSimulation::set_rate(std::uint32_t id, double rate) {
   edges_[id].rate = rate;
-  for (const std::uint32_t fed : fed_[id]) {
+  for (const std::uint32_t fed : children_[id]) {
     if (!edges_[fed].active || !edges_[fed].coupled) continue;
     shares_.fix(fed, rate, [this](std::uint32_t edge, double same) { set_rate(edge, same); });
   }
@@ -146,10 +145,10 @@ void FluidSimulation::set_rate(std::uint32_t id, double rate) {
 
 void FluidSimulation::allocate() {
   const auto set = [this](std::uint32_t edge, double rate) { set_rate(edge, rate); };
-  shares_.begin(capacity_);
+  shares_.start_round(capacity_);
   for (const std::uint32_t id : active_) {
-    shares_.use(id, 2 * edges_[id].from);
-    shares_.use(id, 2 * edges_[id].to + 1);
+    shares_.add_use(id, 2 * edges_[id].from);
+    shares_.add_use(id, 2 * edges_[id].to + 1);
   }
   // An edge that has sent all that arrived, and whose feeder waits for a slot, does not move.
   for (const std::uint32_t id : active_) {
@@ -159,7 +158,7 @@ void FluidSimulation::allocate() {
 }
 
 double FluidSimulation::next_event() const {
-  double dt = kNever;
+  double dt = kInfinity;
   for (const std::uint32_t id : active_) {
     const FluidEdge& edge = edges_[id];
     if (edge.rate <= 0) continue;
@@ -167,13 +166,13 @@ double FluidSimulation::next_event() const {
     if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done || edge.coupled) continue;
     const FluidEdge& feeder = edges_[edge.feeder];
     if (edge.rate > feeder.rate * (1 + 1e-9))
-      dt = std::min(dt,
-                    std::max(0.0, feeder.sent - edge.lag - edge.sent) / (edge.rate - feeder.rate));
+      dt = std::min(dt, std::max(0.0, feeder.sent - edge.chunk_lag_bytes - edge.sent) /
+                            (edge.rate - feeder.rate));
   }
   for (const std::uint32_t id : waiting_) {
     const FluidEdge& feeder = edges_[edges_[id].feeder];
     if (feeder.rate > 0)
-      dt = std::min(dt, std::max(0.0, edges_[id].lag - feeder.sent) / feeder.rate);
+      dt = std::min(dt, std::max(0.0, edges_[id].chunk_lag_bytes - feeder.sent) / feeder.rate);
   }
   for (const Start& start : starts_) dt = std::min(dt, start.seconds - now_);
   return dt;
@@ -186,7 +185,7 @@ void FluidSimulation::advance(double seconds) {
     FluidEdge& edge = edges_[id];
     if (edge.rate <= 0) continue;
     edge.sent += edge.rate * seconds;
-    if (edge.sent >= edge.bytes - kByte) {
+    if (edge.sent >= edge.bytes - kByteTolerance) {
       edge.sent = edge.bytes;
       edge.done = true;
       finished.push_back(id);
@@ -197,11 +196,12 @@ void FluidSimulation::advance(double seconds) {
     for (const std::uint32_t id : active_) {
       FluidEdge& edge = edges_[id];
       if (edge.feeder != FluidEdge::kNone && !edges_[edge.feeder].done && !edge.done)
-        edge.sent = std::min(edge.sent, std::max(0.0, edges_[edge.feeder].sent - edge.lag));
+        edge.sent =
+            std::min(edge.sent, std::max(0.0, edges_[edge.feeder].sent - edge.chunk_lag_bytes));
     }
   }
   std::erase_if(waiting_, [&](std::uint32_t id) {
-    if (edges_[edges_[id].feeder].sent < edges_[id].lag - kByte) return false;
+    if (edges_[edges_[id].feeder].sent < edges_[id].chunk_lag_bytes - kByteTolerance) return false;
     starts_.push_back({now_ + hop_seconds_, id});
     return true;
   });
@@ -227,7 +227,7 @@ void FluidSimulation::step(double until) {
   choose_active();
   allocate();
   const double dt = std::min(next_event(), until - now_);
-  WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_,
+  WEFT_CHECK(dt < kInfinity, "the simulation stands still at {} s with {} edges to go", now_,
              unfinished_);
   // Starts at 1/64 of the resolution and doubles the step every `fine_events` events.
   const std::uint64_t fine_events = std::clamp<std::uint64_t>(65536 / (edges_.size() + 1), 8, 64);
@@ -239,7 +239,7 @@ void FluidSimulation::step(double until) {
 }
 
 FlowSimulation FluidSimulation::run() {
-  while (unfinished_ > 0) step(kNever);
+  while (unfinished_ > 0) step(kInfinity);
   for (const double seconds : result_.flow_seconds)
     result_.seconds = std::max(result_.seconds, seconds);
   return std::move(result_);

@@ -21,7 +21,8 @@ struct FluidEdge {
   /// Index of the edge that feeds the sender. kNone at the root.
   std::uint32_t feeder = kNone;
   double bytes = 0;
-  double lag = 0;  ///< Bytes by which this edge stays behind its feeder while the feeder runs.
+  double chunk_lag_bytes =
+      0;  ///< Bytes by which this edge stays behind its feeder while the feeder runs.
 
   double sent = 0;
   double rate = 0;
@@ -63,16 +64,16 @@ class FluidSimulation {
   /// Advances time to the next event, or to `until` if that is earlier.
   void step(double until);
   // Helpers of schedule().
-  void choose_runs(RunChooser& chooser, double smallest_bytes, bool anew);
+  void choose_runs(RunChooser& chooser, double smallest_bytes, bool reconsider_all);
   double sent_by_root(std::uint32_t flow) const;
 
   std::vector<FluidEdge> edges_;
-  std::vector<std::vector<std::uint32_t>> fed_;  ///< Per edge, the edges that it feeds.
+  std::vector<std::vector<std::uint32_t>> children_;  ///< Per edge, the edges that it feeds.
   struct Device {
     std::vector<FluidStream> streams;  ///< Streams in the order of their flows.
     /// Indices of the streams that have something to send, ascending.
     std::vector<std::uint32_t> live;
-    std::size_t places = 1;  ///< Number of streams that may send at a time.
+    std::size_t slots = 1;  ///< Number of streams that may send at a time.
   };
   std::vector<Device> devices_;
   struct Sender {

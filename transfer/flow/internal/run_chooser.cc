@@ -18,15 +18,15 @@ constexpr int kRounds = 3;
 
 RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
                        const Topology& topology, std::vector<double> capacity,
-                       std::span<const std::size_t> places, const PreemptOptions& options)
-    : kinds_of_(topology.num_devices()),
+                       std::span<const std::size_t> slots, const PreemptOptions& options)
+    : groups_of_(topology.num_devices()),
       taken_(flows.size()),
       capacity_(std::move(capacity)),
       sharpness_(options.sharpness) {
   urgency_.resize(capacity_.size());
   room_.resize(capacity_.size());
   users_.resize(capacity_.size());
-  std::map<std::pair<std::vector<DeviceId>, std::map<std::uint32_t, double>>, std::uint32_t> kinds;
+  std::map<std::pair<std::vector<DeviceId>, std::map<std::uint32_t, double>>, std::uint32_t> groups;
   std::vector<std::size_t> count(topology.num_devices());
   for (std::uint32_t i = 0; i < flows.size(); ++i) {
     std::map<std::uint32_t, double> links;
@@ -47,44 +47,44 @@ RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<
     }
     const double weight = 1 + options.depth_weight * (deepest - 1);
     for (const DeviceId device : roots[i]) ++count[device.value()];
-    const auto [kind, fresh] = kinds.try_emplace({roots[i], links}, kinds_.size());
+    const auto [group, fresh] = groups.try_emplace({roots[i], links}, groups_.size());
     if (fresh) {
-      for (const DeviceId device : roots[i]) kinds_of_[device.value()].push_back(kind->second);
-      kinds_.push_back({{links.begin(), links.end()}, {}, weight});
+      for (const DeviceId device : roots[i]) groups_of_[device.value()].push_back(group->second);
+      groups_.push_back({{links.begin(), links.end()}, {}, weight});
     }
-    kinds_[kind->second].flows.push_back(i);
+    groups_[group->second].flows.push_back(i);
   }
   for (std::uint32_t device = 0; device < count.size(); ++device)
-    for (std::size_t i = 0; i < std::min(count[device], places[device]); ++i)
-      places_.push_back({device});
+    for (std::size_t i = 0; i < std::min(count[device], slots[device]); ++i)
+      slots_.push_back({device});
 }
 
-std::uint32_t RunChooser::next_of(std::uint32_t kind, const std::vector<bool>& finished) const {
-  for (const std::uint32_t flow : kinds_[kind].flows)
+std::uint32_t RunChooser::next_of(std::uint32_t group, const std::vector<bool>& finished) const {
+  for (const std::uint32_t flow : groups_[group].flows)
     if (!finished[flow] && !taken_[flow]) return flow;
   return kNone;
 }
 
-void RunChooser::clear(Place& place) {
-  if (place.flow != kNone) taken_[place.flow] = false;
-  place.kind = place.flow = kNone;
+void RunChooser::clear(SendSlot& slot) {
+  if (slot.flow != kNone) taken_[slot.flow] = false;
+  slot.group = slot.flow = kNone;
 }
 
-void RunChooser::put(Place& place, std::uint32_t kind, const std::vector<bool>& finished) {
-  clear(place);
-  place.kind = kind;
-  place.flow = next_of(kind, finished);
-  taken_[place.flow] = true;
+void RunChooser::assign(SendSlot& slot, std::uint32_t group, const std::vector<bool>& finished) {
+  clear(slot);
+  slot.group = group;
+  slot.flow = next_of(group, finished);
+  taken_[slot.flow] = true;
 }
 
-double RunChooser::value() {
+double RunChooser::urgent_work() {
   for (const std::uint32_t link : used_) users_[link] = 0;
   used_.clear();
   open_.clear();
-  for (std::uint32_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].kind == kNone) continue;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].group == kNone) continue;
     open_.push_back(i);
-    for (const auto& [link, copies] : kinds_[places_[i].kind].links) {
+    for (const auto& [link, copies] : groups_[slots_[i].group].links) {
       if (users_[link] == 0) {
         used_.push_back(link);
         room_[link] = capacity_[link];
@@ -100,13 +100,13 @@ double RunChooser::value() {
       if (users_[link] > 0.5) level = std::min(level, room_[link] / users_[link]);
     level = std::max(level, 0.0);
     std::erase_if(open_, [&](std::uint32_t i) {
-      const Kind& kind = kinds_[places_[i].kind];
-      const bool full = std::any_of(kind.links.begin(), kind.links.end(), [&](const auto& use) {
+      const FlowGroup& group = groups_[slots_[i].group];
+      const bool full = std::any_of(group.links.begin(), group.links.end(), [&](const auto& use) {
         return room_[use.first] <= level * users_[use.first] * (1 + 1e-9);
       });
       if (!full) return false;
-      for (const auto& [link, copies] : kind.links) {
-        sum += kind.weight * level * copies * urgency_[link] / capacity_[link];
+      for (const auto& [link, copies] : group.links) {
+        sum += group.weight * level * copies * urgency_[link] / capacity_[link];
         room_[link] -= level * copies;
         users_[link] -= copies;
       }
@@ -123,45 +123,45 @@ void RunChooser::set_urgency(std::span<const double> seconds_left) {
         seconds_left[link] <= 0 ? 0 : std::exp(sharpness_ * (seconds_left[link] / most - 1));
 }
 
-double RunChooser::fill(Place& place, double now, const std::vector<bool>& finished) {
-  const std::uint32_t before = place.kind;
+double RunChooser::fill(SendSlot& slot, double now, const std::vector<bool>& finished) {
+  const std::uint32_t before = slot.group;
   std::uint32_t best = before;
   double best_value = now;
-  for (const std::uint32_t kind : kinds_of_[place.device]) {
-    if (kind == before || next_of(kind, finished) == kNone) continue;
-    const Place old = place;
-    place.kind = kind;
-    const double with = value();
-    place = old;
+  for (const std::uint32_t group : groups_of_[slot.device]) {
+    if (group == before || next_of(group, finished) == kNone) continue;
+    const SendSlot old = slot;
+    slot.group = group;
+    const double with = urgent_work();
+    slot = old;
     if (best != kNone && with <= best_value * (best == before ? kMinImprovement : 1)) continue;
-    best = kind;
+    best = group;
     best_value = with;
   }
-  if (best != before) put(place, best, finished);
+  if (best != before) assign(slot, best, finished);
   return best_value;
 }
 
 const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left,
                                                           const std::vector<bool>& finished,
-                                                          const std::vector<bool>& held,
-                                                          bool anew) {
+                                                          const std::vector<bool>& must_continue,
+                                                          bool reconsider_all) {
   set_urgency(seconds_left);
-  for (Place& place : places_) {
-    if (place.flow != kNone && finished[place.flow]) clear(place);
+  for (SendSlot& slot : slots_) {
+    if (slot.flow != kNone && finished[slot.flow]) clear(slot);
   }
   // Fills free slots first, so that no sender is idle while it has something to send.
-  double now = value();
-  for (Place& place : places_)
-    if (place.kind == kNone) now = fill(place, -1, finished);
-  for (int round = 0; anew && round < kRounds; ++round) {
+  double now = urgent_work();
+  for (SendSlot& slot : slots_)
+    if (slot.group == kNone) now = fill(slot, -1, finished);
+  for (int round = 0; reconsider_all && round < kRounds; ++round) {
     const double before = now;
-    for (Place& place : places_)
-      if (place.kind != kNone && !held[place.flow]) now = fill(place, now, finished);
+    for (SendSlot& slot : slots_)
+      if (slot.group != kNone && !must_continue[slot.flow]) now = fill(slot, now, finished);
     if (now <= before) break;
   }
   chosen_.clear();
-  for (const Place& place : places_)
-    if (place.flow != kNone) chosen_.push_back({place.flow, DeviceId(place.device)});
+  for (const SendSlot& slot : slots_)
+    if (slot.flow != kNone) chosen_.push_back({slot.flow, DeviceId(slot.device)});
   return chosen_;
 }
 

@@ -59,7 +59,7 @@ void SendDistribution::compute_shares(std::size_t demand, std::vector<std::size_
   }
 }
 
-void SendDistribution::level(int rounds, double enough) {
+void SendDistribution::level(int rounds, double target_seconds) {
   std::vector<std::size_t> scratch;
   for (int round = 0; round < rounds; ++round) {
     const std::vector<double> before = load_;
@@ -67,7 +67,7 @@ void SendDistribution::level(int rounds, double enough) {
     // Recomputes the loads, because repeated additions and subtractions leave rounding errors.
     std::fill(load_.begin(), load_.end(), 0.0);
     for (std::size_t i = 0; i < host_.size(); ++i) load_[host_[i]] += amount_[i];
-    if (seconds() <= enough) return;
+    if (seconds() <= target_seconds) return;
     double change = 0, total = 0;
     for (std::size_t host = 0; host < load_.size(); ++host) {
       change += std::abs(load_[host] - before[host]);

@@ -25,8 +25,8 @@ class SendDistribution {
 
   /// Redistributes every demand in turn, so that its hosts' loads in units of their egress are as
   /// equal as possible, given the other demands. Never increases the largest load. Stops after
-  /// `rounds` rounds, when nothing changes, or when no host takes longer than `enough` seconds.
-  void level(int rounds, double enough);
+  /// `rounds` rounds, when nothing changes, or when no host takes longer than `target_seconds`.
+  void level(int rounds, double target_seconds);
 
   /// Changes the shares so that every host takes at most `seconds`. If that is impossible, returns
   /// false and sets `cut` to the hosts that must send longer; shares of these hosts then exceed

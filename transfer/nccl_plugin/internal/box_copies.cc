@@ -29,7 +29,7 @@ void append(const DeviceCopy& copy, std::vector<BoxCopies>& launches) {
   if (box.bytes == 0) return;
   box.unit = 16;
   while (aligned % box.unit != 0) box.unit /= 2;
-  if (launches.empty() || launches.back().count == BoxCopies::kMost) launches.emplace_back();
+  if (launches.empty() || launches.back().count == BoxCopies::kMaxCopies) launches.emplace_back();
   launches.back().copy[launches.back().count++] = box;
 }
 

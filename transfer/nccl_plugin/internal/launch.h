@@ -26,9 +26,9 @@ struct BoxCopy {
 
 /// Parameters of one launch, at most 4 KiB.
 struct BoxCopies {
-  static constexpr std::size_t kMost = 24;
+  static constexpr std::size_t kMaxCopies = 24;
   std::uint32_t count = 0;
-  BoxCopy copy[kMost];
+  BoxCopy copy[kMaxCopies];
 };
 static_assert(sizeof(BoxCopies) <= 4096);
 
@@ -36,9 +36,9 @@ static_assert(sizeof(BoxCopies) <= 4096);
 void launch_copies(const BoxCopies& copies, void* stream);
 
 struct SumTerms {
-  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMaxTerms = 256;
   std::uint32_t count = 0;
-  const void* term[kMost] = {};
+  const void* term[kMaxTerms] = {};
 };
 
 /// Launches to[i] = terms[0][i] + terms[1][i] + ..., see ordered_sum.cu. Throws

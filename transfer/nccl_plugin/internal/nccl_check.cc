@@ -22,10 +22,10 @@ std::string_view advice(ncclResult_t result) {
     case ncclSystemError:
       return "a socket, file or shared memory was refused; is NCCL_SOCKET_IFNAME an interface of "
              "this host?";
-    case ncclRemoteError: return "another rank has died or is not reached any more";
+    case ncclRemoteError: return "another rank has died or is unreachable";
     case ncclInvalidUsage:
       return "are two ranks on one GPU? (tests: give their processes different NCCL_HOSTID)";
-    default: return "NCCL_DEBUG=INFO makes it say more";
+    default: return "set NCCL_DEBUG=INFO for details";
   }
 }
 

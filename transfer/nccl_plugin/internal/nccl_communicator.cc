@@ -46,10 +46,10 @@ NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, Slot slot,
     : gpu_(parent.gpu_),
       name_(parent.name_ + " without dead ranks"),
       parent_(parent.communicator_),
-      made_(std::move(slot)) {
+      location_(std::move(slot)) {
   use_gpu(gpu_);
   std::vector<int> excluded(excluded_ranks.begin(), excluded_ranks.end());
-  check_nccl(ncclCommShrink(parent_, excluded.data(), excluded.size(), made_.get(), nullptr,
+  check_nccl(ncclCommShrink(parent_, excluded.data(), excluded.size(), location_.get(), nullptr,
                             NCCL_SHRINK_DEFAULT),
              fmt::format("making '{}'", name_), parent_);
 }
@@ -74,7 +74,7 @@ DeviceCommunicator::State NcclCommunicator::poll() {
   if (parent_ != nullptr) {
     if (state_of(parent_) == State::kBusy) return State::kBusy;
     parent_ = nullptr;
-    communicator_ = std::exchange(*made_, nullptr);
+    communicator_ = std::exchange(*location_, nullptr);
   }
   if (communicator_ == nullptr)
     throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
@@ -151,12 +151,14 @@ void NcclCommunicator::abort() noexcept {
   ncclCommAbort(communicator_);
   communicator_ = nullptr;
   // The shrunk communicator may still be in creation, without an owner.
-  if (shrunk_ != nullptr && *shrunk_ != nullptr) ncclCommAbort(std::exchange(*shrunk_, nullptr));
+  if (child_location_ != nullptr && *child_location_ != nullptr)
+    ncclCommAbort(std::exchange(*child_location_, nullptr));
 }
 
 std::unique_ptr<DeviceCommunicator> NcclCommunicator::shrink(std::span<const int> excluded_ranks) {
-  shrunk_ = std::make_shared<ncclComm_t>(nullptr);
-  return std::unique_ptr<DeviceCommunicator>(new NcclCommunicator(*this, shrunk_, excluded_ranks));
+  child_location_ = std::make_shared<ncclComm_t>(nullptr);
+  return std::unique_ptr<DeviceCommunicator>(
+      new NcclCommunicator(*this, child_location_, excluded_ranks));
 }
 
 }  // namespace weft::transfer

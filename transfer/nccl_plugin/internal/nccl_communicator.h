@@ -41,9 +41,9 @@ class NcclCommunicator final : public DeviceCommunicator {
   /// Null after abort(), and until a shrunk communicator has been created.
   ncclComm_t communicator_ = nullptr;
   ncclComm_t parent_ = nullptr;  ///< Parent, while a shrunk communicator is being created.
-  Slot made_;                    ///< Location of the shrunk communicator.
-  /// `made_` of a shrunk child. NCCL may write to it as long as this communicator lives.
-  Slot shrunk_;
+  Slot location_;                ///< Location of the shrunk communicator.
+  /// `location_` of a shrunk child. NCCL may write to it as long as this communicator lives.
+  Slot child_location_;
   bool created_ = false;
   bool finalizing_ = false;
   bool finalized_ = false;

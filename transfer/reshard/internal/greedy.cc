@@ -10,8 +10,8 @@ namespace {
 
 /// Returns the sum of squared deviations of the loads once `set` is added. Compares two sets of
 /// equal size.
-double unevenness(std::vector<std::uint64_t> loads, const std::vector<ScheduleItem>& units,
-                  const std::vector<HostAssignment>& set) {
+double load_variance(std::vector<std::uint64_t> loads, const std::vector<ScheduleItem>& units,
+                     const std::vector<HostAssignment>& set) {
   for (const HostAssignment& placement : set)
     loads[placement.sender] += units[placement.unit].bytes;
   const double mean = std::accumulate(loads.begin(), loads.end(), std::uint64_t{0}) /
@@ -76,15 +76,15 @@ std::vector<HostAssignment> best_set(const std::vector<ScheduleItem>& units,
                                      const std::vector<std::uint64_t>& loads, std::size_t draws,
                                      PhiloxStream& random) {
   std::vector<HostAssignment> best;
-  double best_unevenness = 0;
+  double best_variance = 0;
   for (std::size_t draw = 0; draw < draws; ++draw) {
     for (std::size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random.below(i)]);
     std::vector<HostAssignment> set = draw_set(units, left, loads, random);
     if (set.size() < best.size()) continue;
-    const double value = unevenness(loads, units, set);
-    if (set.size() == best.size() && value >= best_unevenness) continue;
+    const double value = load_variance(loads, units, set);
+    if (set.size() == best.size() && value >= best_variance) continue;
     best = std::move(set);
-    best_unevenness = value;
+    best_variance = value;
   }
   return best;
 }

@@ -49,7 +49,7 @@ void place(const HostDemand& datum, const Network& network, SendPreference prefe
   }
   send(leader, 1);
   std::uint32_t left = datum.receivers.size() - 1;
-  const std::uint32_t step = shape.together(datum.receivers.size());
+  const std::uint32_t step = shape.copies_per_host(datum.receivers.size());
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
@@ -114,13 +114,14 @@ struct Stratum {
 };
 
 /// Returns the strata of a line of that length. [0, 1) is the first copy's, and lies within the
-/// holders. The others have length `together`, except one for the remainder.
-std::vector<Stratum> strata_of(std::size_t length, std::size_t together) {
+/// holders. The others have length `copies_per_host`, except one for the remainder.
+std::vector<Stratum> strata_of(std::size_t length, std::size_t copies_per_host) {
   std::vector<Stratum> strata = {{0, 1}};
-  if (const std::size_t odd = (length - 1) % together; odd > 0)
+  if (const std::size_t odd = (length - 1) % copies_per_host; odd > 0)
     strata.push_back({1, static_cast<double>(odd)});
   while (strata.back().begin + strata.back().length < length - 0.5)
-    strata.push_back({strata.back().begin + strata.back().length, static_cast<double>(together)});
+    strata.push_back(
+        {strata.back().begin + strata.back().length, static_cast<double>(copies_per_host)});
   return strata;
 }
 
@@ -313,11 +314,11 @@ double egress_seconds(std::span<const HostDemand> data, const Network& network,
   return seconds;
 }
 
-std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders,
-                             std::size_t together, double tolerance) {
+std::vector<Fraction> split_degrees(std::span<const double> degrees, std::size_t num_holders,
+                                    std::size_t copies_per_host, double tolerance) {
   // Lays the degrees end to end on a line of length n, the holders first.
   const std::size_t n = degrees.size() - num_holders;
-  const std::vector<Stratum> strata = strata_of(n, together);
+  const std::vector<Stratum> strata = strata_of(n, copies_per_host);
   std::vector<double> ends(degrees.size());
   std::partial_sum(degrees.begin(), degrees.end(), ends.begin());
   const double scale = n / ends.back();
@@ -353,8 +354,8 @@ std::vector<Piece> fitted_pieces(std::span<const HostDemand> data, const Network
     }
     const double bytes = datum.bytes;
     const double tolerance = std::max({0.01, smallest / bytes, 0.01 * loads.busiest / bytes});
-    const std::vector<Fraction> fractions =
-        sample(wanted, datum.holders.size(), shape.together(datum.receivers.size()), tolerance);
+    const std::vector<Fraction> fractions = split_degrees(
+        wanted, datum.holders.size(), shape.copies_per_host(datum.receivers.size()), tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {
       const std::uint64_t begin = at(datum, fractions[i].begin);
       const std::uint64_t end =

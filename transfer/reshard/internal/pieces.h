@@ -26,11 +26,13 @@ struct Piece {
 struct TreeShape {
   std::size_t longest_chain = 16;
   /// True: no chains. One host receives first and sends to all others, another host in each piece.
-  bool fans = false;
+  bool single_relay = false;
 
   /// Returns the number of copies that a host sends.
-  std::size_t together(std::size_t receivers) const {
-    return fans ? std::max<std::size_t>(1, receivers - 1) : receivers > longest_chain ? 2 : 1;
+  std::size_t copies_per_host(std::size_t receivers) const {
+    return single_relay                ? std::max<std::size_t>(1, receivers - 1)
+           : receivers > longest_chain ? 2
+                                       : 1;
   }
 };
 
@@ -78,8 +80,8 @@ struct Fraction {
 };
 /// Splits fractional `degrees` into fractions of [0, 1) with integral degrees whose average they
 /// are, by systematic sampling. Holders come first and sum to at least 1; all sum to the number of
-/// receivers. Copies are sent `together` at a time where possible.
-std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders,
-                             std::size_t together, double tolerance);
+/// receivers. Copies are sent `copies_per_host` at a time where possible.
+std::vector<Fraction> split_degrees(std::span<const double> degrees, std::size_t num_holders,
+                                    std::size_t copies_per_host, double tolerance);
 
 }  // namespace weft::transfer::internal

@@ -67,7 +67,7 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   const double by_load = predict_by_load(flows, topology, network);
   if (edges > 100'000) return by_load;
   SimulateOptions options;
-  options.places = places;
+  options.send_slots = places;
   // The resolution is finer than the time of one send of a device; otherwise all sends would seem
   // late.
   options.resolution_seconds =

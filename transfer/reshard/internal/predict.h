@@ -8,7 +8,7 @@ namespace weft::transfer::internal {
 
 /// Returns the seconds until all flows have landed, by simulate(), with a coarse resolution from
 /// some thousand edges on. Beyond 100,000 edges returns predict_by_load(). `places` is
-/// SimulateOptions::places. Adds the cost of the simulation to `steps`, if given.
+/// SimulateOptions::send_slots. Adds the cost of the simulation to `steps`, if given.
 double predict(std::span<const Flow> flows, const Topology& topology, const Network& network,
                const std::vector<std::uint32_t>& places = {}, std::uint64_t* steps = nullptr);
 

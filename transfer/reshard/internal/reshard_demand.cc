@@ -94,13 +94,13 @@ class DemandCollector {
 
 }  // namespace
 
-ReshardDemand gather(std::span<const ReshardTask> tasks, const Topology& topology,
-                     std::uint64_t bundle_bytes) {
-  DemandCollector gatherer(topology, bundle_bytes);
+ReshardDemand collect_demand(std::span<const ReshardTask> tasks, const Topology& topology,
+                             std::uint64_t bundle_bytes) {
+  DemandCollector collector(topology, bundle_bytes);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].addends.empty()) gatherer.add(i, tasks[i]);
+    if (tasks[i].addends.empty()) collector.add(i, tasks[i]);
   }
-  return gatherer.finish();
+  return collector.finish();
 }
 
 void merge_data(ReshardDemand& demand, const Topology& topology) {

@@ -34,8 +34,8 @@ struct ReshardDemand {
 /// Cuts the `tasks` without addends into slices and collects them. A bundle accepts slices until it
 /// has `bundle_bytes`; 0: one slice per bundle. Throws the errors of cut_slices(), and
 /// Error(kInvalidArgument) for a device outside `topology` or a map of another shape than its task.
-ReshardDemand gather(std::span<const ReshardTask> tasks, const Topology& topology,
-                     std::uint64_t bundle_bytes);
+ReshardDemand collect_demand(std::span<const ReshardTask> tasks, const Topology& topology,
+                             std::uint64_t bundle_bytes);
 
 /// Sets `data`, `bundles_of` and the bundles' `datum`.
 void merge_data(ReshardDemand& demand, const Topology& topology);

@@ -20,7 +20,7 @@ bool is_among(const std::vector<HostId>& hosts, HostId host) {
 
 void check_sum(const ReshardTask& task, const Topology& topology) {
   if (task.type.dtype == DType::kU8)
-    throw_error(ErrorCode::kInvalidArgument, "{} cannot be added up; use f32, bf16, f64 or i32",
+    throw_error(ErrorCode::kInvalidArgument, "{} cannot be summed; use f32, bf16, f64 or i32",
                 to_string(task.type));
   if (task.source.shape != task.type.shape) {
     throw_error(ErrorCode::kInvalidArgument, "a sum of {} has a source map of shape {}",
@@ -108,18 +108,19 @@ class SumCollector {
   void bound(const SumSlice& slice, std::uint64_t bytes) {
     const std::vector<HostId> wanting = hosts_of(slice.receivers, topology_);
     std::vector<DeviceId> all;
-    std::vector<HostId> sole;  // hosts that are the only ones to hold some term
+    std::vector<HostId> sole_holders;  // hosts that are the only ones to hold some term
     for (const std::vector<DeviceId>& holders : slice.holders) {
       all.insert(all.end(), holders.begin(), holders.end());
       const std::vector<HostId> hosts = hosts_of(holders, topology_);
-      if (hosts.size() == 1) sole.push_back(hosts.front());
+      if (hosts.size() == 1) sole_holders.push_back(hosts.front());
     }
-    std::sort(sole.begin(), sole.end());
-    sole.erase(std::unique(sole.begin(), sole.end()), sole.end());
-    const bool share = std::ranges::any_of(sole, [&](HostId h) { return is_among(wanting, h); });
-    sums_.minimum_between_hosts += bytes * (sole.size() + wanting.size() - (share ? 2 : 1));
-    std::erase_if(sole, [&](HostId host) { return is_among(wanting, host); });
-    sums_.mirrored.push_back({bytes, wanting, sole});
+    std::sort(sole_holders.begin(), sole_holders.end());
+    sole_holders.erase(std::unique(sole_holders.begin(), sole_holders.end()), sole_holders.end());
+    const bool share =
+        std::ranges::any_of(sole_holders, [&](HostId h) { return is_among(wanting, h); });
+    sums_.minimum_between_hosts += bytes * (sole_holders.size() + wanting.size() - (share ? 2 : 1));
+    std::erase_if(sole_holders, [&](HostId host) { return is_among(wanting, host); });
+    sums_.mirrored.push_back({bytes, wanting, sole_holders});
     const std::vector<HostId> holding = hosts_of(all, topology_);
     std::vector<HostId> without;
     for (const HostId host : wanting) {
@@ -143,7 +144,7 @@ Network mirrored(Network network) {
 
 LimitingResource mirrored(LimitingResource bound) {
   switch (bound) {
-    case LimitingResource::kNothing: break;
+    case LimitingResource::kNone: break;
     case LimitingResource::kIngress: return LimitingResource::kEgress;
     case LimitingResource::kEgress: return LimitingResource::kIngress;
   }
@@ -185,11 +186,11 @@ std::vector<DeviceId> others_of(const SumChain& chain) {
 }  // namespace
 
 SumDemand collect_sums(std::span<const ReshardTask> tasks, const Topology& topology) {
-  SumCollector gatherer(topology);
+  SumCollector collector(topology);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (!tasks[i].addends.empty()) gatherer.add(i, tasks[i]);
+    if (!tasks[i].addends.empty()) collector.add(i, tasks[i]);
   }
-  return std::move(gatherer).finish();
+  return std::move(collector).finish();
 }
 
 ReshardLimit limit_of(const SumDemand& sums, std::span<const HostDemand> others,

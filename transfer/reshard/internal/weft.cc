@@ -9,7 +9,7 @@
 #include "transfer/flow/egress_limit.h"
 #include "transfer/flow/simulate.h"
 #include "transfer/reshard/internal/flow_order.h"
-#include "transfer/reshard/internal/forest.h"
+#include "transfer/reshard/internal/host_trees.h"
 #include "transfer/reshard/internal/pieces.h"
 #include "transfer/reshard/internal/plan_builder.h"
 #include "transfer/reshard/internal/predict.h"
@@ -19,15 +19,15 @@ namespace {
 
 constexpr std::uint64_t kSmallestPiece = 256 * 1024;
 /// Distance, in bytes, within which a cut moves to the end of a bundle.
-constexpr std::uint64_t kSnap = 64 * 1024;
+constexpr std::uint64_t kSnapBytes = 64 * 1024;
 /// Unit of cuts of flows, in bytes.
-constexpr std::uint64_t kCut = 16 * 1024;
+constexpr std::uint64_t kCutAlignment = 16 * 1024;
 /// Smallest chunk, in bytes.
 constexpr std::uint64_t kFineChunk = 56 * 1024;
 /// Length of the shortest runs into which flows are usually cut, in bytes.
 constexpr std::uint64_t kSmallestRun = 128 * 1024;
 constexpr std::size_t kMaxFlowsToSchedule = 1500;
-constexpr std::size_t kMostPieces = 4096;
+constexpr std::size_t kMaxPieces = 4096;
 constexpr double kFlowsInFlight = 8;
 /// Cost of making a flow, in simulation steps.
 constexpr std::uint64_t kStepsPerFlow = 40;
@@ -73,36 +73,38 @@ class WeftPlanner {
     const auto pieces = [&](SendPreference preference, double seconds) {
       return whole_pieces(demand_.data, cuts, network_, preference, seconds, shape);
     };
-    if (demand_.data.size() == 1) consider(one_chain(shape));
+    if (demand_.data.size() == 1) evaluate_pieces(one_chain(shape));
     if (!best_.flows.empty() && !can_improve(kGoodRatio)) return finish();
     const std::vector<Piece> whole =
         pieces(SendPreference::kPreferHolders, limit_.seconds * kHolderTimeRatio);
-    consider(whole);
+    evaluate_pieces(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough)
-      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece,
-                             shape));
+      evaluate_pieces(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005,
+                                    kSmallestPiece, shape));
     if (can_improve(kGoodRatio))
-      consider(fitted_pieces(
+      evaluate_pieces(fitted_pieces(
           demand_.data, network_,
           staircase_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece),
           limit_.seconds * 1.0005, kSmallestPiece, shape));
     if (can_improve(kGoodRatio))
-      consider(pieces(SendPreference::kPreferHolders, limit_.seconds * 1.0005));
-    if (can_improve(kGoodRatio)) consider(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
+      evaluate_pieces(pieces(SendPreference::kPreferHolders, limit_.seconds * 1.0005));
+    if (can_improve(kGoodRatio))
+      evaluate_pieces(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
     if (can_improve(kGoodRatio)) {
-      TreeShape fans;
-      fans.fans = true;
+      TreeShape relays;
+      relays.single_relay = true;
       const std::vector<Piece> even = whole_pieces(demand_.data, even_cuts(), network_,
-                                                   SendPreference::kEven, limit_.seconds, fans);
-      consider(even);
+                                                   SendPreference::kEven, limit_.seconds, relays);
+      evaluate_pieces(even);
       if (egress_seconds(demand_.data, network_, even) > limit_.seconds * kGoodEnough)
-        consider(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005,
-                               kSmallestPiece, fans));
+        evaluate_pieces(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005,
+                                      kSmallestPiece, relays));
     }
-    if (can_improve(kGoodRatio)) consider(pieces(SendPreference::kEven, limit_.seconds));
+    if (can_improve(kGoodRatio)) evaluate_pieces(pieces(SendPreference::kEven, limit_.seconds));
     // Latency-bound plans: holders send everything directly.
     if (can_improve(1.1))
-      consider(pieces(SendPreference::kPreferHolders, std::numeric_limits<double>::infinity()));
+      evaluate_pieces(
+          pieces(SendPreference::kPreferHolders, std::numeric_limits<double>::infinity()));
     for (std::size_t i = kFirstAttempts;
          i < kMaxAttempts && can_improve(i < 5 ? kGoodRatio : kRandomSearchRatio); ++i)
       attempt(best_, attempt_number(i));
@@ -119,7 +121,7 @@ class WeftPlanner {
   /// different hosts come first.
   std::vector<std::vector<std::uint64_t>> cuts_between_bundles() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
-    if (demand_.bundles.size() > kMostPieces) return cuts;
+    if (demand_.bundles.size() > kMaxPieces) return cuts;
     for (std::size_t k = 0; k < cuts.size(); ++k) {
       const std::uint64_t smallest = std::max(kSmallestPiece, demand_.data[k].bytes / 64);
       std::uint64_t end = 0, last = 0;
@@ -206,12 +208,12 @@ class WeftPlanner {
     bool has_spare_sender = false;   ///< True if some sending host has time to spare.
     bool has_urgent_sender = false;  ///< True if also some other host has none.
     /// True if no order can meet the time: some host's sends alone exceed it.
-    bool hopeless = false;
+    bool infeasible = false;
   };
 
   Candidate candidate_of(const std::vector<Piece>& pieces) {
     Candidate made;
-    weigh(pieces, made);
+    compute_loads(pieces, made);
     made.flows = flows_of(pieces, made.roots);
     for (Flow& flow : made.flows)
       if (is_urgent(made, topology_.host_of(flow.root)) && !options_.chunks) flow.window *= 2;
@@ -224,12 +226,12 @@ class WeftPlanner {
           made.light.back().edges.push_back(edge);
       }
     }
-    made.hopeless = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodRatio;
+    made.infeasible = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodRatio;
     return made;
   }
 
   /// Computes the loads that `pieces` put on hosts.
-  void weigh(const std::vector<Piece>& pieces, Candidate& made) const {
+  void compute_loads(const std::vector<Piece>& pieces, Candidate& made) const {
     std::vector<double> sent(network_.num_hosts()), received(network_.num_hosts());
     double all = 0, held = 0;
     for (const Piece& piece : pieces) {
@@ -264,7 +266,7 @@ class WeftPlanner {
   }
 
   /// Finds a good order for the flows of `pieces`, and replaces best_ if they are better.
-  void consider(const std::vector<Piece>& pieces) {
+  void evaluate_pieces(const std::vector<Piece>& pieces) {
     if (std::find(considered_.begin(), considered_.end(), pieces) != considered_.end()) return;
     considered_.push_back(pieces);
     Candidate made = candidate_of(pieces);
@@ -277,9 +279,9 @@ class WeftPlanner {
     for (const std::uint32_t i :
          direct ? rotated_order(made.light, topology_) : interleaved_order(made.light, topology_))
       whole.push_back({i, made.light[i].root, 0, made.light[i].bytes});
-    judge(made, whole, egress_places(made, {}, EgressLimit(), true), false);
+    evaluate_order(made, whole, egress_slots(made, {}, EgressLimit(), true), false);
     if (made.has_spare_sender && made.seconds > limit_.seconds * kGoodRatio)
-      judge(made, whole, egress_places(made, {}, EgressLimit(), false), false);
+      evaluate_order(made, whole, egress_slots(made, {}, EgressLimit(), false), false);
     // If nothing is forwarded, only hosts that flood its receivers can delay a host with no time to
     // spare.
     for (const bool yield : {true, false}) {
@@ -300,8 +302,8 @@ class WeftPlanner {
                : kReplaceRatio;
   }
 
-  void judge(Candidate& candidate, const std::vector<FlowPart>& order,
-             const std::vector<std::uint32_t>& places, bool fine) {
+  void evaluate_order(Candidate& candidate, const std::vector<FlowPart>& order,
+                      const std::vector<std::uint32_t>& places, bool fine) {
     const double seconds =
         predict(parts_of(candidate.light, order, fine), topology_, network_, places, &steps_);
     if (seconds >= candidate.seconds * margin_over(candidate)) return;
@@ -318,7 +320,7 @@ class WeftPlanner {
     double sharpness = 0;  ///< PreemptOptions::sharpness; depth_weight likewise.
     double depth_weight = 0.05;
     std::uint64_t smallest_run = kSmallestRun;
-    bool yield = false;          ///< Parameter of egress_places().
+    bool yield = false;          ///< Parameter of egress_slots().
     bool one_at_a_time = false;  ///< True: a device sends one flow at a time.
     bool fine = false;           ///< True: smaller chunks for forwarded flows.
     /// True: flows are first cut in two, so that a device can use both its slots for one receiver.
@@ -346,22 +348,23 @@ class WeftPlanner {
   }
 
   void attempt(Candidate& candidate, const Attempt& how) {
-    if (candidate.flows.size() > kMaxFlowsToSchedule || candidate.hopeless ||
+    if (candidate.flows.size() > kMaxFlowsToSchedule || candidate.infeasible ||
         steps_ > options_.simulate_steps)
       return;
     if (candidate.seconds <= limit_.seconds * kGoodRatio) return;
     EgressLimit rule;
     if (how.one_at_a_time) rule.device_streams = 1;
     SimulateOptions options;
-    options.places = egress_places(candidate, candidate.roots, rule, how.yield);
+    options.send_slots = egress_slots(candidate, candidate.roots, rule, how.yield);
     if (how.one_at_a_time &&
-        options.places == egress_places(candidate, candidate.roots, EgressLimit(), how.yield))
+        options.send_slots == egress_slots(candidate, candidate.roots, EgressLimit(), how.yield))
       return;
     std::vector<FlowPart> atoms;
     for (std::uint32_t i = 0; i < candidate.light.size(); ++i) {
       const Flow& flow = candidate.light[i];
-      const std::uint64_t half =
-          how.halves && flow.bytes >= 4 * how.smallest_run ? flow.bytes / 2 / kCut * kCut : 0;
+      const std::uint64_t half = how.halves && flow.bytes >= 4 * how.smallest_run
+                                     ? flow.bytes / 2 / kCutAlignment * kCutAlignment
+                                     : 0;
       if (half > 0) atoms.push_back({i, flow.root, 0, half});
       atoms.push_back({i, flow.root, half, flow.bytes});
     }
@@ -373,7 +376,7 @@ class WeftPlanner {
     const PreemptiveSchedule schedule = preemptive_schedule(
         parts_of(candidate.light, atoms, how.fine), roots, topology_, network_, preempt, options);
     steps_ += schedule.steps;
-    judge(candidate, parts_of_runs(atoms, schedule.runs), options.places, how.fine);
+    evaluate_order(candidate, parts_of_runs(atoms, schedule.runs), options.send_slots, how.fine);
   }
 
   /// Converts `runs` of `atoms` into parts of the atoms' flows.
@@ -386,7 +389,7 @@ class WeftPlanner {
       const FlowPart& atom = atoms[run.flow];
       FlowPart part{atom.flow, run.root, atom.begin, atom.end};
       if (FlowPart* before = last[run.flow]; before != nullptr) {
-        part.begin += static_cast<std::uint64_t>(run.begin) / kCut * kCut;
+        part.begin += static_cast<std::uint64_t>(run.begin) / kCutAlignment * kCutAlignment;
         if (part.begin <= before->begin) continue;
         before->end = part.begin;
       }
@@ -428,9 +431,9 @@ class WeftPlanner {
   /// Returns the number of flows that each device sends at a time. The sending devices of a host
   /// share its slots. A host whose link is faster than its receivers' needs more slots. `yield`:
   /// hosts with time to spare get one slot per device, hosts with none get twice as many.
-  std::vector<std::uint32_t> egress_places(const Candidate& candidate,
-                                           std::span<const std::vector<DeviceId>> roots,
-                                           const EgressLimit& rule, bool yield) const {
+  std::vector<std::uint32_t> egress_slots(const Candidate& candidate,
+                                          std::span<const std::vector<DeviceId>> roots,
+                                          const EgressLimit& rule, bool yield) const {
     const std::vector<Flow>& flows = candidate.light;
     std::vector<bool> sends(topology_.num_devices());
     std::vector<std::size_t> senders(topology_.num_hosts());
@@ -474,7 +477,8 @@ class WeftPlanner {
     const std::vector<double> spare = spare_egress(pieces);
     for (std::size_t turn = 0; turn < pieces.size(); ++turn) {
       const Piece& piece = pieces[turn];
-      for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn))
+      for (const HostTree& tree :
+           build_host_trees(demand_.data[piece.datum], piece, network_, spare, turn))
         add(draft, piece, tree);
     }
     for (const SliceGroup& bundle : demand_.bundles) draft.add_local(bundle);
@@ -521,8 +525,8 @@ class WeftPlanner {
     if (cut <= begin) return 0;
     if (cut >= begin + bytes || cut >= datum_end) return bytes;
     const std::uint64_t inside = (cut - begin) / 64 * 64;
-    if (inside < std::min(kSnap, bytes)) return inside * 2 < bytes ? 0 : bytes;
-    return bytes - inside < kSnap ? bytes : inside;
+    if (inside < std::min(kSnapBytes, bytes)) return inside * 2 < bytes ? 0 : bytes;
+    return bytes - inside < kSnapBytes ? bytes : inside;
   }
 
   const ReshardDemand& demand_;

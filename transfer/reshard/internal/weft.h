@@ -9,7 +9,7 @@ namespace weft::transfer::internal {
 
 struct WeftPlan {
   std::vector<Flow> flows;
-  std::vector<std::uint32_t> egress_places;  ///< Egress places per device; see ReshardPlan.
+  std::vector<std::uint32_t> egress_slots;  ///< Egress slots per device; see ReshardPlan.
   double predicted_seconds = 0;
   /// True if the plan is small enough for a cheap comparison with other strategies.
   bool compare = false;

@@ -11,12 +11,12 @@
 
 namespace weft::transfer {
 
-/// Accounting of eager payload on one way of a peer. Eager bytes travel with their header, and the
-/// receiver must find room for them. Covers both directions, as seen from this end.
+/// Accounting of eager payload on one route to a peer. Eager bytes travel with their header, and
+/// the receiver must find room for them. Covers both directions, as seen from this end.
 ///
 ///   sent ───────▶ arrived ───────▶ taken      state at the sender (send(), told())
-///                  └ kBuffered ────── kLeft ┐   notices by the receiver: kept first, then taken,
-///                  └────────── kCredit ────┘   or taken on arrival
+///                  └ kBuffered ── kUnbuffered ┐   notices by the receiver: kept first, then
+///                  └──────── kCredit ─────────┘   taken, or taken on arrival
 ///
 /// Bytes that are *untaken* occupy the receiver's memory; the wire bounds them. Bytes that have not
 /// *arrived* share the link with all other traffic in the sockets, whatever its priority. A send is
@@ -35,7 +35,7 @@ class EagerFlowControl final {
   /// the completion of the last sends would never be reported.
   static constexpr std::size_t kMaxUnarrived = 64 * 1024;
 
-  /// `step`: bytes per notice; less than kStep if a peer is reached in several ways.
+  /// `step`: bytes per notice; less than kStep if a peer has several routes.
   explicit EagerFlowControl(std::size_t step = kStep) : step_(step) {}
 
   // ---- bytes that this device sends ----
@@ -46,18 +46,18 @@ class EagerFlowControl final {
   std::size_t untaken() const { return sent_ - taken_; }
   bool exceeds_window(std::uint64_t end) const { return end > arrived_ + kMaxUnarrived; }
   /// Delays the completion of the send that ends at `end`. Called in ascending order of ends.
-  void wait_for(std::uint64_t end, Token token) { waiting_.push_back({token, end}); }
-  /// Handles the peer's notice (kCredit, kBuffered, kLeft) of `bytes`. Clamps them to the bytes
-  /// sent, since the peer is not trusted. Returns the sends that complete.
+  void delay_completion(std::uint64_t end, Token token) { waiting_.push_back({token, end}); }
+  /// Handles the peer's notice (kCredit, kBuffered, kUnbuffered) of `bytes`. Clamps them to the
+  /// bytes sent, since the peer is not trusted. Returns the sends that complete.
   std::vector<Token> told(WireHeader::Kind kind, std::uint64_t bytes);
   /// Returns all delayed sends, because the connection has ended.
-  std::vector<Token> abandon();
+  std::vector<Token> take_delayed();
 
   // ---- bytes that this device receives ----
 
   /// Records `bytes` that arrived and were taken (kCredit), arrived and are kept (kBuffered), or
-  /// were kept and are now taken (kLeft). Returns the number of bytes to report to the peer under
-  /// that kind, if a step is full.
+  /// were kept and are now taken (kUnbuffered). Returns the number of bytes to report to the peer
+  /// under that kind, if a step is full.
   std::optional<std::size_t> count(WireHeader::Kind kind, std::size_t bytes);
 
  private:

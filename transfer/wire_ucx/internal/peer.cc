@@ -2,31 +2,32 @@
 
 namespace weft::transfer {
 
-void Peer::join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_cb_t on_error) {
-  const auto connect = [&](Connection& connection, WorkerSet::Side& side,
+void Peer::connect_endpoints(WorkerSet& workers, const UcxAddress& address,
+                             ucp_err_handler_cb_t on_error) {
+  const auto connect = [&](Connection& connection, WorkerSet::RailWorker& side,
                            const std::vector<std::byte>& to) {
     connection.worker = &side.worker;
     connection.endpoint = side.worker.connect(to, on_error, this);
   };
   if (path == Path::kSharedMemory) {
-    connect(ways.emplace_back().out, *workers.shared_memory(), address.shm);
+    connect(routes.emplace_back().out, *workers.shared_memory(), address.shm);
     return;
   }
   const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());
   for (std::size_t i = 0; i < rails; ++i) {
     WorkerSet::Rail& rail = workers.rail(i);
-    Way& way = ways.emplace_back();
-    way.eager = EagerFlowControl(EagerFlowControl::kStep / rails);
-    connect(way.out, rail.sending, address.tcp[i].receiving);
-    connect(way.back, rail.receiving, address.tcp[i].sending);
+    Route& route = routes.emplace_back();
+    route.eager = EagerFlowControl(EagerFlowControl::kStep / rails);
+    connect(route.out, rail.sending, address.tcp[i].receiving);
+    connect(route.back, rail.receiving, address.tcp[i].sending);
   }
 }
 
 std::vector<Peer::Connection*> Peer::connections() {
   std::vector<Connection*> all;
-  for (Way& way : ways) {
-    all.push_back(&way.out);
-    if (way.back.worker != nullptr) all.push_back(&way.back);
+  for (Route& route : routes) {
+    all.push_back(&route.out);
+    if (route.back.worker != nullptr) all.push_back(&route.back);
   }
   return all;
 }

@@ -38,20 +38,20 @@ struct Peer {
   struct Connection {
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;  // null: closed
-    bool said = false;            // our hello on it has left
-    bool heard = false;           // the peer's hello has arrived
+    bool hello_sent = false;      // our hello on it has left
+    bool hello_received = false;  // the peer's hello has arrived
     bool ended = false;           // broken, or the peer will send nothing more on it
 
-    bool is_open() const { return said && heard; }
+    bool is_open() const { return hello_sent && hello_received; }
   };
   /// Message to send once the connections are open.
-  struct Unsent {
+  struct QueuedMessage {
     std::vector<std::byte> header;
     std::span<const std::byte> payload;
     Token token;
   };
   /// Route to a peer: shared memory, or one pair of network interfaces.
-  struct Way {
+  struct Route {
     Connection out;  // messages to the peer, and its notices about them
     // messages from the peer, and notices about them; no worker over shared memory, where `out`
     // serves both directions
@@ -66,12 +66,12 @@ struct Peer {
   DeviceId id;
   SenderProof proof{};  // proves this device's identity to this peer
   UcxWire* wire = nullptr;
-  std::vector<Way> ways;
+  std::vector<Route> routes;
   bool open = false;  // true if all connections are open
-  std::vector<Unsent> unsent;
+  std::vector<QueuedMessage> queued;
   ProcessWatch process;  // peers reached through shared memory only
   Path path = Path::kTcp;
-  std::string routes;  // both ends: "10.9.0.2 (eth0), from 10.9.0.1 (eth0)"
+  std::string route_text;  // both ends: "10.9.0.2 (eth0), from 10.9.0.1 (eth0)"
   End end = End::kNone;
   std::string cause;  // cause of kFailed
   std::size_t eager_limit = 0;
@@ -82,19 +82,23 @@ struct Peer {
   /// Returns the eager bytes that the peer may still have to keep.
   std::size_t untaken() const {
     std::size_t sum = 0;
-    for (const Way& way : ways) sum += way.eager.untaken();
+    for (const Route& route : routes) sum += route.eager.untaken();
     return sum;
   }
-  /// Returns the least loaded way. So each way carries as much as it can, whatever the speeds.
-  std::size_t least_loaded_way() const {
-    const auto load = [](const Way& way) { return way.eager.untaken() + way.rendezvous_bytes; };
-    const auto least = std::min_element(
-        ways.begin(), ways.end(), [&](const Way& a, const Way& b) { return load(a) < load(b); });
-    return least - ways.begin();
+  /// Returns the least loaded route. So each route carries as much as it can, whatever the speeds.
+  std::size_t least_loaded_route() const {
+    const auto load = [](const Route& route) {
+      return route.eager.untaken() + route.rendezvous_bytes;
+    };
+    const auto least =
+        std::min_element(routes.begin(), routes.end(),
+                         [&](const Route& a, const Route& b) { return load(a) < load(b); });
+    return least - routes.begin();
   }
   /// Creates the endpoints: over shared memory if `path` says so, otherwise on as many rails as
   /// both devices have. `on_error` is called with this peer.
-  void join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_cb_t on_error);
+  void connect_endpoints(WorkerSet& workers, const UcxAddress& address,
+                         ucp_err_handler_cb_t on_error);
   /// Returns every connection once.
   std::vector<Connection*> connections();
   /// Marks the connections for which `which` holds as ended, because of `why`.

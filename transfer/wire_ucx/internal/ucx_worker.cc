@@ -58,8 +58,8 @@ namespace {
 
 constexpr int kProgressRounds = 64;
 
-ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level,
-                          const ucs_log_component_config_t*, const char*, va_list) {
+ucs_log_func_rc_t discard_log(const char*, unsigned, const char*, ucs_log_level_t level,
+                              const ucs_log_component_config_t*, const char*, va_list) {
   return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -118,7 +118,7 @@ void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
 void restore_process_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&discard_log);
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
     report_crashes();
   });

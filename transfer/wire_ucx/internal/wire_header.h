@@ -39,7 +39,7 @@ struct WireHeader {
     /// `value` bytes of eager payload have arrived and stay in the receiver's buffer until they are
     /// taken.
     kBuffered,
-    kLeft,  ///< `value` bytes reported by kBuffered have left the buffer.
+    kUnbuffered,  ///< `value` bytes reported by kBuffered have left the buffer.
   };
   std::uint32_t kind = kMessage;
   std::uint32_t sender = 0;
@@ -51,7 +51,7 @@ struct WireHeader {
     WireHeader prefix;
     if (bytes.size() < sizeof(prefix)) return std::nullopt;
     std::memcpy(&prefix, bytes.data(), sizeof(prefix));
-    if (prefix.kind > kLeft) return std::nullopt;
+    if (prefix.kind > kUnbuffered) return std::nullopt;
     return prefix;
   }
 };

@@ -27,7 +27,7 @@ WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handl
         std::unique_ptr<Rail>(new Rail{{owner, rails_.size(), Transports::kTcp, name, handler},
                                        {owner, rails_.size(), Transports::kTcp, name, handler}}));
   try {
-    shared_memory_ = std::make_unique<Side>(owner, 0, Transports::kSharedMemory, "", handler);
+    shared_memory_ = std::make_unique<RailWorker>(owner, 0, Transports::kSharedMemory, "", handler);
   } catch (const Error&) {
     // Devices of this host are then reached over TCP; Wire::path_to() reports that.
   }
@@ -40,8 +40,8 @@ std::vector<UcxAddress::Rail> WorkerSet::rail_addresses() const {
   return addresses;
 }
 
-std::vector<WorkerSet::Side*> WorkerSet::all() const {
-  std::vector<Side*> sides;
+std::vector<WorkerSet::RailWorker*> WorkerSet::all() const {
+  std::vector<RailWorker*> sides;
   for (const auto& rail : rails_) sides.insert(sides.end(), {&rail->sending, &rail->receiving});
   if (shared_memory_) sides.push_back(shared_memory_.get());
   return sides;
@@ -56,7 +56,7 @@ std::size_t WorkerSet::progress() {
 
 bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
   const std::size_t first = more.size();
-  for (Side* side : all()) {
+  for (RailWorker* side : all()) {
     if (!side->worker.arm()) return false;
     more.push_back({side->worker.event_fd(), POLLIN, 0});
   }
@@ -72,13 +72,13 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
 bool WorkerSet::is_closing() const {
   const auto sides = all();
   return std::any_of(sides.begin(), sides.end(),
-                     [](const Side* side) { return side->worker.num_closing() > 0; });
+                     [](const RailWorker* side) { return side->worker.num_closing() > 0; });
 }
 
 std::uint64_t WorkerSet::network_bytes_received() const {
   std::uint64_t bytes = 0;
   for (const auto& rail : rails_) {
-    for (const Side* side : {&rail->sending, &rail->receiving})
+    for (const RailWorker* side : {&rail->sending, &rail->receiving})
       bytes += tcp_bytes_received(side->worker.event_fd());
   }
   return bytes;

@@ -32,30 +32,30 @@ namespace weft::transfer {
 class WorkerSet final {
  public:
   /// Worker, with the context that UCX passes to the handler of its messages.
-  struct Side {
-    Side(void* set_owner, std::size_t index, Transports transports, const std::string& interface,
-         ucp_am_recv_callback_t handler)
+  struct RailWorker {
+    RailWorker(void* set_owner, std::size_t index, Transports transports,
+               const std::string& interface, ucp_am_recv_callback_t handler)
         : owner(set_owner),
-          way(index),
+          route(index),
           path(transports == Transports::kTcp ? Path::kTcp : Path::kSharedMemory),
           worker(transports, interface, handler, this) {}
     void* owner;
-    std::size_t way;  // index of the rail at every peer; 0 for shared memory
+    std::size_t route;  // index of the rail at every peer; 0 for shared memory
     Path path;
     UcxWorker worker;
   };
   struct Rail {
-    Side sending, receiving;
+    RailWorker sending, receiving;
   };
 
   /// `interfaces` is a list such as "eth0,eth1", or empty for one rail that UCX chooses. `handler`
-  /// is called with a Side for each active message. Throws Error(kUnavailable) without TCP.
+  /// is called with a RailWorker for each active message. Throws Error(kUnavailable) without TCP.
   WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner);
 
   std::size_t num_rails() const { return rails_.size(); }
   Rail& rail(std::size_t index) { return *rails_[index]; }
   /// Returns the worker for shared memory, which sends and receives. Null if this machine has none.
-  Side* shared_memory() { return shared_memory_.get(); }
+  RailWorker* shared_memory() { return shared_memory_.get(); }
   std::vector<UcxAddress::Rail> rail_addresses() const;
 
   std::size_t progress();
@@ -68,10 +68,10 @@ class WorkerSet final {
   std::uint64_t network_bytes_received() const;
 
  private:
-  std::vector<Side*> all() const;
+  std::vector<RailWorker*> all() const;
 
   std::vector<std::unique_ptr<Rail>> rails_;
-  std::unique_ptr<Side> shared_memory_;
+  std::unique_ptr<RailWorker> shared_memory_;
 };
 
 }  // namespace weft::transfer

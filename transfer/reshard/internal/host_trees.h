@@ -19,7 +19,8 @@ struct HostTree {
 /// come last. With degree 1 everywhere, this is a chain whose last host has no spare egress.
 /// `spare`: share of each host's time in which it sends nothing; `turn` varies the order of equal
 /// hosts.
-std::vector<HostTree> arrange(const HostDemand& datum, const Piece& piece, const Network& network,
-                              std::span<const double> spare, std::size_t turn);
+std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& piece,
+                                       const Network& network, std::span<const double> spare,
+                                       std::size_t turn);
 
 }  // namespace weft::transfer::internal

@@ -1,4 +1,4 @@
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ class TaskSimulator {
     times_.start.resize(graph.size(), 0);
     times_.end.resize(graph.size(), 0);
     times_.critical_predecessor.resize(graph.size());
-    times_.is_over.resize(graph.size(), false);
+    times_.has_ended.resize(graph.size(), false);
   }
 
   TaskTimes run() {
@@ -45,7 +45,7 @@ class TaskSimulator {
   };
   /// State of a link with SharedLinks::Sharing::kFifo: when it becomes free, and the last
   /// movement.
-  struct Turn {
+  struct LinkOccupancy {
     double free_at = 0;
     std::optional<TaskId> last;
   };
@@ -56,7 +56,7 @@ class TaskSimulator {
   /// Marks the task as ended. Calls `ready` for each task that has no other unfinished dependency.
   template <typename Ready>
   void release(TaskId task, const Ready& ready) {
-    times_.is_over[task.value()] = true;
+    times_.has_ended[task.value()] = true;
     for (const TaskId next : successors_.of(task)) {
       std::optional<TaskId>& critical_predecessor = times_.critical_predecessor[next.value()];
       if (end(task) > start(next) || !critical_predecessor) {
@@ -107,20 +107,21 @@ class TaskSimulator {
   void prepare() {
     const SharedLinks& links = graph_.links;
     states_.resize(graph_.num_movements());
-    turns_.resize(links.rates.size());
+    occupancy_.resize(links.rates.size());
     room_ = links.buffers;
     for (std::uint32_t task = 0; task < graph_.size(); ++task) {
       const Movement* movement = graph_.movement(TaskId(task));
       if (movement == nullptr) continue;
-      for (const Movement::Crossing& crossing : movement->crossings)
-        check(crossing.link, links.rates.size(), "link");
+      for (const Movement::LinkUse& use : movement->link_uses)
+        check(use.link, links.rates.size(), "link");
       if (movement->queue) check(movement->queue->index, links.queues, "queue");
       if (links.sharing == SharedLinks::Sharing::kFifo &&
           (movement->queue || movement->early_chunk > 0)) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "task {}: where links carry one movement at a time, none has a queue or moves "
-                    "early",
-                    TaskId(task));
+        throw_error(
+            ErrorCode::kInvalidArgument,
+            "task {}: links that carry one movement at a time support neither queues nor early "
+            "starts",
+            TaskId(task));
       }
       State& state = state_of(TaskId(task));
       state.left = movement->amount;
@@ -131,8 +132,8 @@ class TaskSimulator {
         const Movement::Receiver& receiver = movement->receivers[i];
         if (movement->early_chunk > 0) check(receiver.buffer, links.buffers.size(), "buffer");
         if (graph_.movement(receiver.ready) != nullptr || graph_.seconds(receiver.ready) > 0) {
-          throw_error(ErrorCode::kInvalidArgument, "task {} makes a receiver ready, but takes time",
-                      receiver.ready);
+          throw_error(ErrorCode::kInvalidArgument,
+                      "task {} makes a receiver ready and must take no time", receiver.ready);
         }
         receivers_of_[receiver.ready.value()].push_back({TaskId(task), i});
       }
@@ -141,7 +142,8 @@ class TaskSimulator {
 
   static void check(std::size_t index, std::size_t size, const char* what) {
     if (index >= size)
-      throw_error(ErrorCode::kInvalidArgument, "a movement uses {} {} of {}", what, index, size);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "a movement uses {0} {1}, but there are only {2} {0}s", what, index, size);
   }
 
   State& state_of(TaskId task) { return states_[graph_.movement_number(task)]; }
@@ -153,18 +155,19 @@ class TaskSimulator {
     state.may_begin = true;
     state.order = ++begun_;
     if (state.not_ready == 0) return move(task, state.left);
-    if (movement->early_chunk <= 0 || movement->crossings.empty()) return;
+    if (movement->early_chunk <= 0 || movement->link_uses.empty()) return;
     state.early = take_room(*movement, state);
     if (state.early > 0) move(task, state.early);
   }
 
   void move(TaskId task, double amount) {
     const Movement& movement = *graph_.movement(task);
-    if (movement.crossings.empty()) {
+    if (movement.link_uses.empty()) {
       start(task) = now_;
       return over(task, now_ + movement.latency);
     }
-    if (graph_.links.sharing == SharedLinks::Sharing::kFifo) return take_turn(task, movement);
+    if (graph_.links.sharing == SharedLinks::Sharing::kFifo)
+      return move_exclusively(task, movement);
     State& state = state_of(task);
     state.moves = true;
     state.left -= amount;
@@ -173,19 +176,18 @@ class TaskSimulator {
   }
 
   /// Runs a movement that has its links exclusively.
-  void take_turn(TaskId task, const Movement& movement) {
+  void move_exclusively(TaskId task, const Movement& movement) {
     start(task) = now_;
     double seconds = 0;
-    for (const Movement::Crossing& crossing : movement.crossings) {
-      seconds =
-          std::max(seconds, movement.amount * crossing.times / graph_.links.rates[crossing.link]);
-      const Turn& turn = turns_[crossing.link];
-      if (turn.free_at <= start(task)) continue;
-      start(task) = turn.free_at;
-      times_.critical_predecessor[task.value()] = turn.last;
+    for (const Movement::LinkUse& use : movement.link_uses) {
+      seconds = std::max(seconds, movement.amount * use.load_factor / graph_.links.rates[use.link]);
+      const LinkOccupancy& occupancy = occupancy_[use.link];
+      if (occupancy.free_at <= start(task)) continue;
+      start(task) = occupancy.free_at;
+      times_.critical_predecessor[task.value()] = occupancy.last;
     }
-    for (const Movement::Crossing& crossing : movement.crossings)
-      turns_[crossing.link] = {start(task) + seconds, task};
+    for (const Movement::LinkUse& use : movement.link_uses)
+      occupancy_[use.link] = {start(task) + seconds, task};
     over(task, start(task) + seconds + movement.latency);
   }
 
@@ -209,7 +211,7 @@ class TaskSimulator {
     State& state = state_of(task);
     state.receiver_ready[receiver] = true;
     if (movement.early_chunk > 0) room_[movement.receivers[receiver].buffer] += state.early;
-    if (--state.not_ready > 0 || !state.may_begin || state.moves || times_.is_over[task.value()])
+    if (--state.not_ready > 0 || !state.may_begin || state.moves || times_.has_ended[task.value()])
       return;
     if (!state.has_moved && now_ > start(task)) {
       start(task) = now_;
@@ -225,7 +227,7 @@ class TaskSimulator {
     if (!state.has_moved) {
       state.has_moved = true;
       if (ended.moved_at > start(ended.task))
-        times_.critical_predecessor[ended.task.value()] = ended.after;
+        times_.critical_predecessor[ended.task.value()] = ended.predecessor;
       start(ended.task) = ended.moved_at;
     }
     if (state.left > 0) {
@@ -256,17 +258,17 @@ class TaskSimulator {
   std::vector<State> states_;  ///< Indexed by movement.
   /// Indexed by task: the movements and receivers that it makes ready. Empty without receivers.
   std::vector<std::vector<std::pair<TaskId, std::size_t>>> receivers_of_;
-  std::vector<Turn> turns_;   ///< Indexed by link.
-  std::vector<double> room_;  ///< Free space, indexed by buffer.
+  std::vector<LinkOccupancy> occupancy_;  ///< Indexed by link.
+  std::vector<double> room_;              ///< Free space, indexed by buffer.
   internal::FairLinks links_;
 };
 
 }  // namespace
 
-bool TaskTimes::all_over() const {
-  return std::ranges::all_of(is_over, [](bool over) { return over; });
+bool TaskTimes::all_ended() const {
+  return std::ranges::all_of(has_ended, [](bool over) { return over; });
 }
 
-TaskTimes play(const TaskGraph& graph) { return TaskSimulator(graph).run(); }
+TaskTimes simulate_tasks(const TaskGraph& graph) { return TaskSimulator(graph).run(); }
 
 }  // namespace weft

@@ -1,10 +1,10 @@
-#include "transfer/reshard_cases/cut_map.h"
+#include "transfer/reshard_cases/shard_by_mesh.h"
 
 #include "core/base/error.h"
 
 namespace weft::transfer {
 
-ShardMap cut_map(const Shape& shape, const MeshSharding& cut) {
+ShardMap shard_by_mesh(const Shape& shape, const MeshSharding& cut) {
   int devices = 1;
   for (const int extent : cut.extents) devices *= extent;
   ShardMap map{shape, {}};

@@ -20,6 +20,6 @@ struct MeshSharding {
 /// Returns the shards of a tensor of `shape`. Part i of n of an extent e is [i * e / n, (i + 1) * e
 /// / n), so sizes may be uneven. Throws Error(kInvalidArgument) if a dimension has fewer elements
 /// than parts.
-ShardMap cut_map(const Shape& shape, const MeshSharding& cut);
+ShardMap shard_by_mesh(const Shape& shape, const MeshSharding& cut);
 
 }  // namespace weft::transfer

@@ -1,4 +1,4 @@
-#include "transfer/reshard/internal/forest.h"
+#include "transfer/reshard/internal/host_trees.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 
 namespace weft::transfer::internal {
 
-std::vector<HostTree> arrange(const HostDemand& datum, const Piece& piece, const Network& network,
-                              std::span<const double> spare, std::size_t turn) {
+std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& piece,
+                                       const Network& network, std::span<const double> spare,
+                                       std::size_t turn) {
   const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
   // Slot for one more child. The shallowest slot is filled first, then the oldest.
   struct Place {

@@ -1,4 +1,4 @@
-#include "core/simulation/play.h"
+#include "core/simulation/simulate_tasks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,42 +14,42 @@ using ::testing::ElementsAre;
 
 Movement over(std::vector<std::uint32_t> links, double amount) {
   Movement movement;
-  for (const std::uint32_t link : links) movement.crossings.push_back({link, 1});
+  for (const std::uint32_t link : links) movement.link_uses.push_back({link, 1});
   movement.amount = amount;
   return movement;
 }
 
-TEST(Play, TasksStartWhenAllThatTheyWaitForIsOver) {
+TEST(SimulateTasks, TasksStartWhenAllThatTheyWaitForIsOver) {
   TaskGraph graph;
   const TaskId a = graph.add(2), b = graph.add(3), c = graph.add(4), d = graph.add(1);
-  graph.wait(c, a);
-  graph.wait(c, b);
-  graph.wait(d, c);
-  const TaskTimes times = play(graph);
-  EXPECT_TRUE(times.all_over());
+  graph.add_dependency(c, a);
+  graph.add_dependency(c, b);
+  graph.add_dependency(d, c);
+  const TaskTimes times = simulate_tasks(graph);
+  EXPECT_TRUE(times.all_ended());
   EXPECT_THAT(times.start, ElementsAre(0, 0, 3, 7));
   EXPECT_THAT(times.end, ElementsAre(2, 3, 7, 8));
   EXPECT_EQ(times.critical_predecessor[c.value()], b);
   EXPECT_EQ(times.critical_predecessor[a.value()], std::nullopt);
 }
 
-TEST(Play, WhatWaitsForItselfIsNeverOver) {
+TEST(SimulateTasks, WhatWaitsForItselfIsNeverOver) {
   TaskGraph graph;
   const TaskId a = graph.add(1), b = graph.add(1), c = graph.add(1), d = graph.add(1);
-  graph.wait(b, a);
-  graph.wait(b, c);
-  graph.wait(c, b);
-  graph.wait(d, c);
-  EXPECT_THAT(play(graph).is_over, ElementsAre(true, false, false, false));
+  graph.add_dependency(b, a);
+  graph.add_dependency(b, c);
+  graph.add_dependency(c, b);
+  graph.add_dependency(d, c);
+  EXPECT_THAT(simulate_tasks(graph).has_ended, ElementsAre(true, false, false, false));
   EXPECT_THAT(find_cycle(graph), testing::UnorderedElementsAre(b, c));
 }
 
-TEST(Play, WhatIsUnderWaySharesItsLinksByWeight) {
+TEST(SimulateTasks, WhatIsUnderWaySharesItsLinksByWeight) {
   TaskGraph graph;
   graph.links.rates = {4, 1};
   const TaskId narrow = graph.add(over({0, 1}, 6));
   const TaskId wide = graph.add(over({0}, 9));
-  EXPECT_THAT(play(graph).end, ElementsAre(6, 3))
+  EXPECT_THAT(simulate_tasks(graph).end, ElementsAre(6, 3))
       << "what a slow link holds back leaves the rest to others";
   EXPECT_EQ(narrow, TaskId(0));
   EXPECT_EQ(wide, TaskId(1));
@@ -59,10 +59,10 @@ TEST(Play, WhatIsUnderWaySharesItsLinksByWeight) {
   half.weight = 0.5;
   weighted.add(over({0}, 6));
   weighted.add(half);
-  EXPECT_THAT(play(weighted).end, ElementsAre(9, 12));
+  EXPECT_THAT(simulate_tasks(weighted).end, ElementsAre(9, 12));
 }
 
-TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
+TEST(SimulateTasks, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.queues = 1;
@@ -70,32 +70,32 @@ TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   first.queue = second.queue = {0, 1, 1};
   graph.add(first);
   const TaskId behind = graph.add(second);
-  const TaskTimes times = play(graph);
+  const TaskTimes times = simulate_tasks(graph);
   EXPECT_THAT(times.end, ElementsAre(2, 4));
   EXPECT_EQ(times.start[behind.value()], 2);
   EXPECT_EQ(times.critical_predecessor[behind.value()], TaskId(0)) << "whose end made room";
   // The second transfer gets a third of a queue slot, and so a third of its weight.
   TaskGraph split;
   split.links = graph.links;
-  second.queue->places = 4.0 / 3;
+  second.queue->max_slots = 4.0 / 3;
   split.add(first);
   split.add(second);
-  EXPECT_THAT(play(split).end, ElementsAre(8.0 / 3, 4));
+  EXPECT_THAT(simulate_tasks(split).end, ElementsAre(8.0 / 3, 4));
 }
 
-TEST(Play, LinksThatAreTakenInTurnServeWhoComesFirst) {
+TEST(SimulateTasks, LinksThatAreTakenInTurnServeWhoComesFirst) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1, 2};
   const TaskId work = graph.add(1);
   const TaskId late = graph.add(over({0}, 3));
-  graph.wait(late, work);
+  graph.add_dependency(late, work);
   graph.add(over({0, 1}, 4));
-  EXPECT_THAT(play(graph).start, ElementsAre(0, 4, 0));
-  EXPECT_EQ(play(graph).critical_predecessor[late.value()], TaskId(2));
+  EXPECT_THAT(simulate_tasks(graph).start, ElementsAre(0, 4, 0));
+  EXPECT_EQ(simulate_tasks(graph).critical_predecessor[late.value()], TaskId(2));
 }
 
-TEST(Play, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
+TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1};
@@ -106,53 +106,53 @@ TEST(Play, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   for (const Movement& movement : {queued, early}) {
     TaskGraph refused = graph;
     refused.add(movement);
-    EXPECT_THROW(play(refused), Error);
+    EXPECT_THROW(simulate_tasks(refused), Error);
   }
 }
 
-TEST(Play, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
+TEST(SimulateTasks, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.buffers = {4};
   const TaskId computes = graph.add(20), ready = graph.add();
-  graph.wait(ready, computes);
+  graph.add_dependency(ready, computes);
   Movement movement = over({0}, 7);
   movement.receivers = {{ready, 0}};
   const TaskId moves = graph.add(movement);
-  EXPECT_EQ(play(graph).end[moves.value()], 27) << "not early";
-  EXPECT_EQ(play(graph).start[moves.value()], 20);
-  EXPECT_EQ(play(graph).critical_predecessor[moves.value()], ready);
+  EXPECT_EQ(simulate_tasks(graph).end[moves.value()], 27) << "not early";
+  EXPECT_EQ(simulate_tasks(graph).start[moves.value()], 20);
+  EXPECT_EQ(simulate_tasks(graph).critical_predecessor[moves.value()], ready);
   TaskGraph early;
   early.links = graph.links;
   const auto ready_after = [](TaskGraph& one, double seconds) {
     const TaskId task = one.add(seconds), then = one.add();
-    one.wait(then, task);
+    one.add_dependency(then, task);
     return then;
   };
   movement.receivers = {{ready_after(early, 20), 0}};
   movement.early_chunk = 3;
   early.add(movement);
-  EXPECT_EQ(play(early).end.back(), 24) << "one chunk of three fits";
+  EXPECT_EQ(simulate_tasks(early).end.back(), 24) << "one chunk of three fits";
   movement.early_chunk = 7;
   TaskGraph whole;
   whole.links = graph.links;
   whole.links.buffers = {7};
   movement.receivers = {{ready_after(whole, 20), 0}};
   whole.add(movement);
-  EXPECT_EQ(play(whole).end.back(), 7);
+  EXPECT_EQ(simulate_tasks(whole).end.back(), 7);
 }
 
-TEST(Play, WhatTheGraphDoesNotHaveIsAnError) {
+TEST(SimulateTasks, WhatTheGraphDoesNotHaveIsAnError) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.add(over({1}, 1));
-  EXPECT_THROW(play(graph), Error);
+  EXPECT_THROW(simulate_tasks(graph), Error);
   TaskGraph slow;
   slow.links.rates = {1};
   Movement movement = over({0}, 1);
   movement.receivers = {{slow.add(1), 0}};
   slow.add(movement);
-  EXPECT_THROW(play(slow), Error) << "who makes a receiver ready takes no time";
+  EXPECT_THROW(simulate_tasks(slow), Error) << "who makes a receiver ready takes no time";
 }
 
 /// Max-min fairness: every user has a full link on which no other user gets more.
@@ -164,12 +164,12 @@ TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
     for (std::uint64_t i = 0; i < 2 + random.below(6); ++i)
       capacities.push_back(1 + static_cast<double>(random.below(9)));
     std::vector<std::vector<std::pair<std::uint32_t, double>>> uses(1 + random.below(12));
-    shares.begin(capacities);
+    shares.start_round(capacities);
     for (std::uint32_t user = 0; user < uses.size(); ++user) {
       for (std::uint32_t link = 0; link < capacities.size(); ++link) {
         if (random.below(2) == 0) continue;
         uses[user].push_back({link, 0.5 + 0.25 * random.below(7)});
-        shares.use(user, link, uses[user].back().second);
+        shares.add_use(user, link, uses[user].back().second);
       }
     }
     std::vector<double> got(uses.size(), -1);
