@@ -211,7 +211,7 @@ ScheduleCase auto_case(const ScheduleQuery& request) {
   result.note = fmt::format(
       "searched: {}, begun with {}, {} actions simulated; {:.6g}, {} for one or two stages on each "
       "actor",
-      placement, found.from, found.simulated, found.simulation.step, least);
+      placement, found.improved_from, found.simulated, found.simulation.step, least);
   return result;
 }
 

@@ -79,8 +79,8 @@ class Finder {
       found.layout.memory = plan_.layout.memory;
       if (!find_device_beyond_memory(found)) {
         const std::uint64_t memory = most_memory(found);
-        return ScheduleImprovement{std::move(found),          best->from,         now_.makespan,
-                                   best->simulation.makespan, most_memory(plan_), memory};
+        return ScheduleImprovement{std::move(found),          best->improved_from, now_.makespan,
+                                   best->simulation.makespan, most_memory(plan_),  memory};
       }
       const std::vector<double> more = uncounted_memory(found, best->simulation);
       for (std::size_t actor = 0; actor < more.size(); ++actor)
@@ -136,7 +136,7 @@ std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
                                                  const Replan& again) {
   // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
-  scale_to_measured(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
+  scale_to_measured(costs, plan, measured_stages(plan, actions, CollectiveTime::kIncluded));
   return Finder(plan, std::move(costs)).find(again);
 }
 

@@ -216,7 +216,7 @@ class Search {
     }
     if (finalists_.empty()) throw_nothing_fits(request_);
     Candidate& winner = *std::ranges::min_element(finalists_, {}, &Candidate::score);
-    result_.from = winner.from;
+    result_.improved_from = winner.from;
     result_.schedule = std::move(winner.schedule);
     result_.schedule.name = "auto";
     result_.simulation = simulate(result_.schedule, request_.costs, request_.simulation);

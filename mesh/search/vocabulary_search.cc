@@ -87,7 +87,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
     SearchResult plain = search_plain(without_vocabulary(whole));
     result.simulated = plain.simulated;
     for (const VocabularyTimes& each : {times, exact})
-      add(plain.from, with_vocabulary(plain.schedule, request.vocabulary, each));
+      add(plain.improved_from, with_vocabulary(plain.schedule, request.vocabulary, each));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResourceExhausted) throw;
     refused = error;
@@ -109,7 +109,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
     candidate.score = judge.judge(candidate.schedule).score;
   }
   PassCandidate& winner = *std::ranges::min_element(candidates, {}, &PassCandidate::score);
-  result.from = std::move(winner.from);
+  result.improved_from = std::move(winner.from);
   result.schedule = std::move(winner.schedule);
   result.schedule.name = "auto";
   result.simulation = simulate(result.schedule, request.costs, request.simulation);
