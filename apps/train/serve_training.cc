@@ -222,7 +222,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
          {"persistent_bytes", persistent},
          {"activation_bytes", program.arena_bytes},
          {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
-         {"kept_state_bytes", mesh::snapshot_bytes(plan.kept, program.device)},
+         {"kept_state_bytes", mesh::snapshot_bytes(plan.snapshots, program.device)},
          {"program", to_string(program)}});
   }
   return json;

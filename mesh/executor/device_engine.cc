@@ -56,7 +56,7 @@ void DeviceEngine::use_transfers() {
   board_->count(transfers_);
 }
 
-void DeviceEngine::renew(const DeviceSetup& setup) {
+void DeviceEngine::move_to_epoch(const DeviceSetup& setup) {
   collectives_.reset();
   setup_ = setup;
   // The old engine must end first. A running report may keep it alive for a moment.
@@ -82,8 +82,9 @@ const transfer::DeviceCapabilities& DeviceEngine::place() {
 CollectiveStream& DeviceEngine::collectives() {
   if (collectives_) return *collectives_;
   if (const auto& at = place(); library_->collectives == nullptr || device_->is_host_memory()) {
-    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}",
-                setup_.data.device, at.is_gpu ? at.library_error : "it is not a GPU");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "device {}: device collectives are not available: {}", setup_.data.device,
+                at.is_gpu ? at.library_error : "it is not a GPU");
   }
   collectives_.emplace(setup_.data.device, *library_->collectives, *device_, clock_);
   resources_->library = &*collectives_;

@@ -81,19 +81,19 @@ std::string driver_text(const TrainingPlan& plan) {
 std::string recovery_text(const TrainingPlan& plan) {
   if (!plan.no_snapshots_reason.empty())
     return "\nrecovery\n  from checkpoints alone: " + plan.no_snapshots_reason + "\n";
-  if (plan.kept.empty()) return "";
+  if (plan.snapshots.empty()) return "";
   std::uint64_t most = 0, sent = 0;
   for (const Program& program : plan.train.programs)
-    most = std::max(most, snapshot_bytes(plan.kept, program.device));
+    most = std::max(most, snapshot_bytes(plan.snapshots, program.device));
   std::string text = fmt::format(
       "\nrecovery\n  from copies of the state in memory (recovery.copy_every), of up to {} for a "
       "device, where a run finds that much free\n",
       format_bytes(most));
-  for (const ReplicaGroup& group : plan.kept.groups) {
-    if (!group.holder) continue;
+  for (const ReplicaGroup& group : plan.snapshots.groups) {
+    if (!group.backup_device) continue;
     sent += group.bytes;
     text += fmt::format(
-        "  {} keeps {} of {}\n", plan.train.programs[group.holder->value()].device_name,
+        "  {} keeps {} of {}\n", plan.train.programs[group.backup_device->value()].device_name,
         format_bytes(group.bytes), plan.train.programs[group.devices.front().value()].device_name);
   }
   return text + fmt::format("  {} travel for each copy, beside steps\n", format_bytes(sent));

@@ -68,16 +68,16 @@ void plan_checkpoint(TrainingPlan& plan, GatherFrom from) {
 
 void plan_kept(TrainingPlan& plan, bool keeps) {
   plan.layout.snapshot_mode = keeps ? CheckpointCopyMode::kYes : CheckpointCopyMode::kNo;
-  plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : InMemoryCheckpoint();
+  plan.snapshots = keeps ? compile_kept_state(plan.partition, plan.topology) : InMemoryCheckpoint();
 }
 
 /// Removes the state copies. Returns whether all devices then fit into pipeline.memory.
 bool drop_snapshots_to_fit(TrainingPlan& plan) {
-  if (plan.kept.empty()) return false;
+  if (plan.snapshots.empty()) return false;
   std::uint64_t most = 0;
   bool fits = true;
   for (const Program& program : plan.train.programs) {
-    const std::uint64_t kept = snapshot_bytes(plan.kept, program.device);
+    const std::uint64_t kept = snapshot_bytes(plan.snapshots, program.device);
     const std::uint64_t counted = is_gpu(plan, program.device) ? 0 : kept;
     fits = fits && device_memory(plan, program.device) - counted <= *plan.layout.memory;
     most = std::max(most, kept);
@@ -296,7 +296,8 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
   if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
   if (!kept.empty())
     for (const InMemoryCheckpoint::Slot& slot : kept.slots)
-      all.insert(all.end(), {&slot.keep, &slot.hold, &slot.back});
+      all.insert(all.end(),
+                 {&slot.snapshot, &slot.replicate_to_backup, &slot.restore_from_snapshot});
   return all;
 }
 
