@@ -273,7 +273,7 @@ mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actor
             const std::string text = fmt::format(
                 "{}; replaced{} before the first step, restart {} of {}", recovered.cause,
                 recovered.where.empty() ? "" : " on " + recovered.where, recovered.restart,
-                recovered.most);
+                recovered.max_restarts);
             note(text);
             events.add({"recovered", text});
           },

@@ -53,7 +53,7 @@ void DeviceEngine::use_transfers() {
                             clock_, setup_.data.epoch});
   beside_->low_priority = true;
   resources_->board = board_.get();
-  board_->count(transfers_);
+  board_->set_engine(transfers_);
 }
 
 void DeviceEngine::move_to_epoch(const DeviceSetup& setup) {
@@ -143,7 +143,7 @@ const std::shared_ptr<const Program>& DeviceEngine::program(const std::string& n
 std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
                                                  std::function<void()> wake) {
   const auto& installed = program(request.program);
-  board_->begin(installed, request.run);
+  board_->begin(installed, request.execution_number);
   return std::make_unique<Interpreter>(*installed, request, *resources_, std::move(wake));
 }
 

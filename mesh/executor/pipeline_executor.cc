@@ -210,7 +210,7 @@ void PipelineExecutor::measure_clocks() {
 
 StepResult PipelineExecutor::run(StepRequest request) {
   return guarded([&] {
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     const bool trains = request.program == kTrainProgram;
     const std::vector<Program>& programs = trains ? plan_.train.programs : plan_.validate.programs;
     std::vector<StepReport> reports = run_step(
@@ -290,7 +290,7 @@ void PipelineExecutor::copy_state() {
   guarded([&] {
     StepRequest request;
     request.program = plan_.checkpoint_copy.front().name;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     run_step(request, watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
   });
 }
@@ -363,14 +363,14 @@ StallMonitor PipelineExecutor::watch(const StepRequest& request, std::string wha
     devices_.report(transfer::DeviceId(named), "no progress", line);
   };
   if (with_driver) devices.driver = [this] { return driver_->progress(); };
-  return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
+  return {options_.progress, request.execution_number, std::move(what), std::move(devices), clock_};
 }
 
 void PipelineExecutor::run_transfer_program(const std::vector<Program>& programs) {
   guarded([&] {
     StepRequest request;
     request.program = programs.front().name;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     Reports reports = start(request);
     StallMonitor progress =
         watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs, true);
@@ -394,7 +394,7 @@ void PipelineExecutor::run_background_transfer(const std::string& program,
     }
     StepRequest request;
     request.program = program;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     auto done =
         devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_in_background>(request);
     StallMonitor progress =

@@ -74,9 +74,9 @@ class PipelineExecutor final : public TrainingEngine {
   /// errors of make_training_plan(); then nothing changes.
   void switch_layout(const ParallelConfig& layout);
 
-  bool copies() const override { return copies_; }
+  bool supports_copies() const override { return copies_; }
   void copy_state() override;
-  /// If copies() is true, one thread other than the group's may call it beside steps.
+  /// If supports_copies(), one thread other than the group's may call it beside steps.
   void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) override;
   void restore(const WriteStateSlice& give, std::int64_t steps_done) override;
   bool recovers_from(const Error& error) const override;

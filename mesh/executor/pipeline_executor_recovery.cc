@@ -90,7 +90,7 @@ std::optional<std::vector<Program>> PipelineExecutor::fetch_of(std::size_t slot)
 void PipelineExecutor::run_programs(const std::vector<Program>& programs, std::string what) {
   StepRequest request;
   request.program = programs.front().name;
-  request.run = ++runs_;
+  request.execution_number = ++runs_;
   run_step(request, watch(request, std::move(what), &programs));
 }
 
@@ -120,7 +120,7 @@ void PipelineExecutor::start_replication() {
   if (!lock.owns_lock()) return;  // a checkpoint batch is running; try again after the next step
   StepRequest request;
   request.program = plan_.snapshots.slots[*replication_due_].replicate_to_backup.front().name;
-  request.run = ++runs_;
+  request.execution_number = ++runs_;
   replication_.emplace(
       devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_in_background>(request));
   replication_request_ = request;

@@ -33,7 +33,7 @@ StallDetector::Verdict StallDetector::check(const Reports& reports, TimePoint no
   for (std::size_t i = 0; i < reports.size(); ++i) {
     all_answer = all_answer && reports[i].has_value();
     if (!reports[i]) continue;
-    begun = begun || reports[i]->inside || reports[i]->position.run == run_;
+    begun = begun || reports[i]->inside || reports[i]->position.execution_number == run_;
     const bool longer =
         !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
     if (reports[i]->inside && longer) verdict.device = i;

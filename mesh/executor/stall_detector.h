@@ -38,7 +38,7 @@ class StallDetector final {
     std::optional<std::size_t> device;
   };
 
-  /// `run`: number of the execution (StepRequest::run).
+  /// `run`: number of the execution (StepRequest::execution_number).
   StallDetector(const ProgressLimits& limits, std::uint64_t run) : limits_(limits), run_(run) {}
 
   /// Interval between calls of check() that suits the limits.

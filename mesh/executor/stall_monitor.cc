@@ -91,7 +91,7 @@ std::string StallMonitor::stall() const {
   std::vector<std::optional<transfer::OperationKey>> collectives;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     const ProgramPosition& at = reports_[i]->position;
-    const bool begun = at.program == (*devices_.programs)[i].name && at.run == run_;
+    const bool begun = at.program == (*devices_.programs)[i].name && at.execution_number == run_;
     next.push_back(begun ? static_cast<std::size_t>(at.instruction) : 0);
     collectives.push_back(begun ? at.collective : std::nullopt);
   }

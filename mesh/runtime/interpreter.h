@@ -91,10 +91,10 @@ class Interpreter final {
   StepReport finish();
 
  private:
-  Progress go_on();
+  Progress run_until_blocked();
   void publish_position() const;
   /// Ends the program: kBlocked until all device work is done.
-  Progress settle();
+  Progress finish_device_work();
   // Each returns false if it must be called again after `wake`.
   bool execute(const Begin& begin);
   bool execute(const Run& run);

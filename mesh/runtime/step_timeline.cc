@@ -39,7 +39,7 @@ void StepTimeline::reach(const Mark& mark, TimePoint now) {
       close_compute_span(now);
       waiting_since_ = now;
       return;
-    case Mark::Kind::kGoOn: return go_on(mark, now);
+    case Mark::Kind::kWaitEnds: return end_wait(mark, now);
     case Mark::Kind::kEnd: return close_compute_span(now);
   }
 }
@@ -67,7 +67,7 @@ void StepTimeline::leave_actions(TimePoint now) {
   computing_since_ = now;
 }
 
-void StepTimeline::go_on(const Mark& mark, TimePoint now) {
+void StepTimeline::end_wait(const Mark& mark, TimePoint now) {
   WEFT_CHECK(waiting_since_.has_value());
   report_.wait_seconds += in_seconds(now - *waiting_since_);
   if (mark.transfer->kind == TransferPurpose::kReshard) {

@@ -20,13 +20,13 @@ struct Mark {
     kBegin,       ///< An action begins.
     kEndActions,  ///< Actions end here, or have not begun.
     kWaitBegins,  ///< The device waits for a transfer.
-    kGoOn,        ///< The device continues.
+    kWaitEnds,    ///< The device continues.
     kEnd,
   };
   Kind kind = Kind::kEnd;
   Begin action = {};                   ///< Action of kBegin.
-  const Transfer* transfer = nullptr;  ///< Transfer for which kGoOn ends the wait.
-  std::int32_t microbatch = -1;        ///< Microbatch of kGoOn.
+  const Transfer* transfer = nullptr;  ///< Transfer for which kWaitEnds ends the wait.
+  std::int32_t microbatch = -1;        ///< Microbatch of kWaitEnds.
   /// True for kWaitBegins or kEnd if the device got no work since it continued.
   bool idle = false;
 };
@@ -53,7 +53,7 @@ class StepTimeline final {
  private:
   void begin(const Begin& begin, TimePoint now);
   void leave_actions(TimePoint now);
-  void go_on(const Mark& mark, TimePoint now);
+  void end_wait(const Mark& mark, TimePoint now);
   void close_compute_span(TimePoint now);
 
   const StepRequest& request_;

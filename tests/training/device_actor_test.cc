@@ -300,8 +300,7 @@ TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kPeerDied) << error.describe();
-    EXPECT_NE(error.message().find("(the device stands at '"), std::string::npos)
-        << error.message();
+    EXPECT_NE(error.message().find("(the device is at '"), std::string::npos) << error.message();
   }
 }
 

@@ -244,7 +244,7 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
         EXPECT_THAT(error->message(),
                     sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
         EXPECT_THAT(error->message(),
-                    AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
+                    AnyOf(HasSubstr("(the device is at '"), HasSubstr("has died")));
         // The epoch is over: nothing begins in it again.
         EXPECT_THROW(training.run(train_step(2)), Error);
       }

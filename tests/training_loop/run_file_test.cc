@@ -84,7 +84,7 @@ class RunFileTest : public ::testing::Test {
         if (request.split == mesh::Split::kTrain && request.step == last) stop.request_stop();
         return inner.run(request);
       }
-      bool copies() const override { return inner.copies(); }
+      bool supports_copies() const override { return inner.supports_copies(); }
       void copy_state() override { inner.copy_state(); }
       void gather(const ReadStateSlice& take, const std::stop_token& given_up) override {
         inner.gather(take, given_up);
@@ -289,9 +289,7 @@ TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTo
 
 TEST_F(RunFileTest, InOneThreadAutoSaysThatItStaysWithItsFirstSchedule) {
   train_in(root_ / "auto", small({"pipeline.schedule=auto", "training.steps=2"}));
-  EXPECT_THAT(
-      shown_,
-      HasSubstr("schedule auto: zb-h1 stays, as all devices take turns in one thread here"));
+  EXPECT_THAT(shown_, HasSubstr("schedule auto: keeping zb-h1: all devices run in one thread"));
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ TEST(StallDetector, TimeBeforeTheStepBeginsDoesNotCount) {
   StallDetector detector({}, kRun);
   const auto [kind, at] = first_verdict(detector, 200, [](int s) {
     DeviceProgress queued = waits();
-    if (s < 100) queued.position.run = kRun - 1;
+    if (s < 100) queued.position.execution_number = kRun - 1;
     return StallDetector::Reports{queued};
   });
   EXPECT_EQ(kind, Kind::kDeadlock);
