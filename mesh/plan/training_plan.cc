@@ -82,9 +82,11 @@ bool drop_snapshots_to_fit(TrainingPlan& plan) {
     fits = fits && device_memory(plan, program.device) - counted <= *plan.layout.memory;
     most = std::max(most, kept);
   }
-  drop_kept_state(plan, fmt::format("copies of the state, of up to {} on a device, would go beyond "
-                                    "pipeline.memory, {}",
-                                    format_bytes(most), format_bytes(*plan.layout.memory)));
+  drop_kept_state(
+      plan,
+      fmt::format(
+          "copies of the state take up to {} on a device and would exceed pipeline.memory, {}",
+          format_bytes(most), format_bytes(*plan.layout.memory)));
   return fits;
 }
 
@@ -99,11 +101,9 @@ bool drop_copies_to_fit(TrainingPlan& plan) {
     if (device_memory(plan, program.device) - counted > *plan.layout.memory) return false;
     most = std::max(most, copies);
   }
-  drop_checkpoint_copies(
-      plan,
-      fmt::format("a copy of parameters and moments, of up to {} on a device, would go beyond "
-                  "pipeline.memory, {}",
-                  format_bytes(most), format_bytes(*plan.layout.memory)));
+  drop_checkpoint_copies(plan, fmt::format("a copy of parameters and moments takes up to {} on a "
+                                           "device and would exceed pipeline.memory, {}",
+                                           format_bytes(most), format_bytes(*plan.layout.memory)));
   return true;
 }
 
@@ -261,7 +261,7 @@ TrainingPlan make_plan(const ParallelConfig& layout, const ModelGraphs& model,
 }
 
 /// Returns the layout with `gather` set for all meshes that leave it open, or nothing if none does.
-std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, Gather gather) {
+std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, GatherFrequency gather) {
   ParallelConfig result = layout;
   bool changed = false;
   for (MeshConfig& mesh : result.meshes) {
@@ -275,11 +275,11 @@ std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, Gather g
 /// Chooses to gather once per step if the memory limit allows it.
 TrainingPlan make_plan_within_memory(const ParallelConfig& layout, const ModelGraphs& model,
                                      const MeshPlaces& places, const transfer::Network* network) {
-  const auto per_microbatch = with_gather(layout, Gather::kMicrobatch);
+  const auto per_microbatch = with_gather(layout, GatherFrequency::kMicrobatch);
   if (!per_microbatch) return make_plan(layout, model, places, network);
   if (layout.memory) {
     try {
-      return make_plan(*with_gather(layout, Gather::kStep), model, places, network);
+      return make_plan(*with_gather(layout, GatherFrequency::kStep), model, places, network);
     } catch (const Error& error) {
       if (error.where() != kMemoryKey) throw;
     }
@@ -378,7 +378,7 @@ void drop_kept_state(TrainingPlan& plan, std::string because) {
 void check_compatible_layouts(const ParallelConfig& running, const ParallelConfig& other) {
   const auto differs = [&](const char* what) {
     throw_error(ErrorCode::kInvalidArgument,
-                "the job runs with other {}; start it anew to change that", what);
+                "the running job has other {}; restart it to change them", what);
   };
   const auto same_mesh = [](const MeshConfig& a, const MeshConfig& b) {
     return a.name == b.name && a.axes == b.axes;

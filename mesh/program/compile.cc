@@ -139,7 +139,7 @@ std::vector<transfer::ShardMap> terms_of(const Shape& shape, const Spec& spec,
                                          const DeviceMesh& mesh) {
   Spec whole = spec;
   whole.partial.clear();
-  std::vector<transfer::ShardMap> terms(ways(spec.partial, mesh), {shape, {}});
+  std::vector<transfer::ShardMap> terms(num_parts(spec.partial, mesh), {shape, {}});
   for (const transfer::Shard& shard : shard_map(shape, whole, mesh).shards) {
     const Coordinate at = mesh.coordinate(*mesh.rank_of(shard.device));
     std::int64_t term = 0;

@@ -88,7 +88,7 @@ void MeshCompiler::size_buckets() {
   }
   for (const auto& [alike, sizes] : pieces) {
     const std::int64_t most = std::max(std::min(sizes.first, kBucketElements), sizes.second);
-    const std::uint64_t bytes = ways(alike.scattered, mesh_) * most * sizeof(float);
+    const std::uint64_t bytes = num_parts(alike.scattered, mesh_) * most * sizeof(float);
     bucket_bytes_ = std::max(bucket_bytes_, bytes);
   }
 }

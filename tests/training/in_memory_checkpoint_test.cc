@@ -158,8 +158,7 @@ TEST(KeptStateOf, MemoryIsCountedAndGivenUpWhereItIsShort) {
   layout.memory = most;
   const mesh::TrainingPlan short_of = mesh::make_training_plan(layout, small_gpt(), places_of(c));
   EXPECT_TRUE(short_of.snapshots.empty());
-  EXPECT_THAT(short_of.no_snapshots_reason,
-              ::testing::HasSubstr("would go beyond pipeline.memory"));
+  EXPECT_THAT(short_of.no_snapshots_reason, ::testing::HasSubstr("would exceed pipeline.memory"));
 }
 
 }  // namespace
