@@ -162,7 +162,7 @@ std::uint64_t gathered_bytes(const mesh::Program& program) {
   std::set<std::int32_t> parameters;
   for (const mesh::ProgramParameter& parameter : program.parameters)
     for (const std::int64_t buffer :
-         {std::int64_t{parameter.value}, std::int64_t{parameter.working}})
+         {std::int64_t{parameter.value}, std::int64_t{parameter.working_copy}})
       if (buffer >= 0) parameters.insert(program.buffers[buffer].persistent);
   struct Life {
     std::size_t begin = 0, end = 0;

@@ -229,7 +229,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
     for (const Transfer& transfer : program.transfers) {
       if (transfer.kind == TransferPurpose::kNorm || !seen.insert(transfer.op).second) continue;
       ++all;
-      carried += transfer.operations() != nullptr ? 1 : 0;
+      carried += transfer.library_share() != nullptr ? 1 : 0;
     }
   }
   if (all == 0) return "";

@@ -39,7 +39,7 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
           EngineTransfers::TransferIdentity{resources.epoch, request_.execution_number,
                                             resources.low_priority})} {
   for (const Instruction& instruction : program_.instructions) {
-    if (const auto* begin = std::get_if<Begin>(&instruction))
+    if (const auto* begin = std::get_if<BeginAction>(&instruction))
       microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }
   if (program.collective_order.empty()) return;
@@ -148,7 +148,7 @@ void Interpreter::drain_events() {
       .at(error.where());
 }
 
-bool Interpreter::execute(const Begin& begin) {
+bool Interpreter::execute(const BeginAction& begin) {
   // Sends off data that has been copied to the host meanwhile.
   drain_events();
   if (device_->actions_ahead() >= kActionsAhead) return false;

@@ -98,7 +98,7 @@ bool Interpreter::execute(const Update& update) {
          .first_moment = tensors_[parameter.first_moment].as<float>(),
          .second_moment = tensors_[parameter.second_moment].as<float>(),
          .decay = parameter.decay,
-         .working = parameter.working < 0 ? TensorRef{} : tensors_[parameter.working]});
+         .working = parameter.working_copy < 0 ? TensorRef{} : tensors_[parameter.working_copy]});
   }
   resources_.stream.adamw(step, parameters_to_update);
   return true;

@@ -44,7 +44,7 @@ void StepTimeline::reach(const Mark& mark, TimePoint now) {
   }
 }
 
-void StepTimeline::begin(const Begin& begin, TimePoint now) {
+void StepTimeline::begin(const BeginAction& begin, TimePoint now) {
   close_compute_span(now);
   action_ = begin;
   computing_since_ = now;
@@ -55,7 +55,7 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
   auto time = std::ranges::find_if(times, same);
   if (time == times.end())
     time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
-  if (!begin.goes_on) ++time->count;
+  if (!begin.resumes_action) ++time->count;
   action_time_ = time - times.begin();
 }
 

@@ -59,7 +59,7 @@ void ActionGraph::place(int node) {
   }
   int& place = slot(one.kind, one.stage, one.microbatch);
   if (place >= 0) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} stands there twice",
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} occurs twice; remove one",
                 schedule_.name, actor(node), to_string(one));
   }
   place = node;
@@ -205,7 +205,7 @@ std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle)
     const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
     parts.push_back(fmt::format(
         "{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
-        graph.needs(node, next) ? "waits for" : "stands behind", to_string(graph.action(next))));
+        graph.needs(node, next) ? "waits for" : "comes after", to_string(graph.action(next))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

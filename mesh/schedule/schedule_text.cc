@@ -197,12 +197,13 @@ class Reader {
     if (word.kind == "BW" && old) return ActionKind::kBackward;
     if (word.kind == "I" && old)
       fail(word.piece,
-           "I stands in a file that writes BW for the whole backward and B for the input gradient");
+           "I is mixed with BW: this file spells the whole backward BW and the input gradient B; "
+           "use one spelling");
     for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
       if (word.kind == to_string(static_cast<ActionKind>(kind)))
         return static_cast<ActionKind>(kind);
     }
-    fail(word.piece, "BW is the older spelling of B; this file has I, so B is meant");
+    fail(word.piece, "BW is mixed with I: BW is the old spelling of B; write B");
   }
 
   void finish() {
@@ -221,9 +222,9 @@ class Reader {
         actor = one.actor;
         place = one.piece;
       } else if (actor != static_cast<int>(one.actor)) {
-        fail(one.piece,
-             fmt::format("stage {} stands in this row, and in the row of actor {} too (line {})",
-                         one.stage, actor, place.line));
+        fail(one.piece, fmt::format("stage {} is in this row and also in the row of actor {} (line "
+                                    "{}); put all its actions into one row",
+                                    one.stage, actor, place.line));
       }
     }
     if (words_.empty()) throw_error(ErrorCode::kInvalidConfig, "{}: there is no action", source_);
@@ -258,8 +259,10 @@ class Reader {
     for (std::size_t stage = 0; stage < row_of_stage.size(); ++stage) {
       const auto& [actor, place] = row_of_stage[stage];
       if (actor >= 0 && actor != schedule.actor_of_stage[stage]) {
-        fail(place, fmt::format("stage {} is placed on actor {}, but stands in the row of actor {}",
-                                stage, schedule.actor_of_stage[stage], actor));
+        fail(place,
+             fmt::format(
+                 "stage {} is placed on actor {}, but its actions are in the row of actor {}",
+                 stage, schedule.actor_of_stage[stage], actor));
       }
     }
     for (const int actor : schedule.actor_of_stage) {

@@ -244,11 +244,11 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
       throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
                   describe_cycle(actions, cycle));
     }
-    throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none "
-                "(any number)",
-                schedule.name, options.credits,
-                given.compound_time_factor > 0 ? " and compounds that run as one" : "");
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "schedule '{}' deadlocks with {} credits per edge{}; use more credits, or 0 (unlimited)",
+        schedule.name, options.credits,
+        given.compound_time_factor > 0 ? " and compounds that run as one" : "");
   };
   // The global order exists only if all actions can finish.
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();

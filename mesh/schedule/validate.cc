@@ -94,9 +94,7 @@ std::string find_sum_order_violation(const Schedule& schedule) {
       if (action.microbatch < last) {
         return fmt::format(
             "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must "
-            "be in microbatch order, so "
-            "that sums do "
-            "not depend on the schedule",
+            "be in microbatch order; otherwise sums depend on the schedule",
             actor, to_string(action), last);
       }
       last = action.microbatch;

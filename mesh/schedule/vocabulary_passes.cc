@@ -93,8 +93,10 @@ class PassScheduler {
     }
     for (std::size_t actor = 0; actor < actors_.size(); ++actor) {
       if (is_over(actor)) continue;
-      throw_error(ErrorCode::kInvalidArgument,
-                  "schedule '{}' cannot have vocabulary passes: it cannot finish", base_.name);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "schedule '{}' deadlocks with vocabulary passes; check its order with `weft schedule`",
+          base_.name);
     }
     return std::move(result_);
   }

@@ -64,8 +64,8 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
         actor, request.memory_of_actor[actor], least[actor]);
   }
   throw_error(ErrorCode::kResourceExhausted,
-              "no schedule was found that fits; activations and the tensors that are under way "
-              "take more than every actor has");
+              "no schedule that fits was found: activations and tensors in flight exceed the "
+              "memory limit of some actor; raise the limit or use smaller microbatches");
 }
 
 void check(const SearchRequest& request) {
@@ -75,7 +75,7 @@ void check(const SearchRequest& request) {
                 request.actor_of_stage.size(), request.microbatches);
   }
   if (request.costs.stages.size() != request.actor_of_stage.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but {} have times",
+    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but costs are given for {}",
                 request.actor_of_stage.size(), request.costs.stages.size());
   }
   const std::size_t actors = num_actors(request.actor_of_stage);

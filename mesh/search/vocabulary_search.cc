@@ -93,13 +93,12 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
     refused = error;
   }
   if (candidates.empty()) {
-    throw_error(
-        ErrorCode::kResourceExhausted,
-        "no schedule with a vocabulary over all actors fits; {} more microbatch{} under way "
-        "than without{}",
-        vocabulary_barriers(request.vocabulary),
-        vocabulary_barriers(request.vocabulary) == 1 ? " is" : "es are",
-        refused ? ": " + refused->message() : "");
+    throw_error(ErrorCode::kResourceExhausted,
+                "no schedule with a split vocabulary fits: each actor holds {} more microbatch{} "
+                "than without; set pipeline.vocabulary to last, or raise the memory limit{}",
+                vocabulary_barriers(request.vocabulary),
+                vocabulary_barriers(request.vocabulary) == 1 ? "" : "es",
+                refused ? ": " + refused->message() : "");
   }
   std::ranges::stable_sort(candidates, {}, &PassCandidate::score);
   if (candidates.size() > kMoved) candidates.resize(kMoved);

@@ -79,7 +79,7 @@ TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
               "none is running an op"),
           HasSubstr("back[0,0] is in "),
           // Front may have ended its step. Then back waits for the last transfer from front.
-          AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all who take part have begun"))));
+          AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all its devices have started"))));
   EXPECT_TRUE(run.processes().none_left());
 }
 

@@ -88,8 +88,8 @@ std::size_t sums(const mesh::TrainingPlan& plan) {
   std::size_t found = 0;
   for (const mesh::Program& program : plan.train.programs) {
     for (const mesh::Transfer& transfer : program.transfers) {
-      if (transfer.operations() == nullptr) continue;
-      for (const transfer::OperationStep& step : transfer.operations()->steps)
+      if (transfer.library_share() == nullptr) continue;
+      for (const transfer::OperationStep& step : transfer.library_share()->steps)
         found += std::holds_alternative<transfer::SumStep>(step);
     }
   }

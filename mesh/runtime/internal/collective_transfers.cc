@@ -18,7 +18,7 @@ CollectiveTransfers::CollectiveTransfers(CollectiveStream& library, const Progra
       began_(program.num_handles) {
   for (const Instruction& instruction : program.instructions) {
     const auto* start = std::get_if<Start>(&instruction);
-    if (start == nullptr || program.transfers[start->transfer].operations() == nullptr) continue;
+    if (start == nullptr || program.transfers[start->transfer].library_share() == nullptr) continue;
     starts_[start->handle] = start;
     keys_[start->handle] = {program.transfers[start->transfer].op, start->microbatch};
     handles_[keys_[start->handle]] = start->handle;
@@ -32,7 +32,7 @@ bool CollectiveTransfers::start(const Start& start, std::span<std::byte> source,
   const std::span<const std::byte> reads = source;
   try {
     // Earlier work may still write the source, or read or write the destination.
-    queue_.start(keys_[start.handle], *transfer.operations(), {&reads, 1}, {&destination, 1},
+    queue_.start(keys_[start.handle], *transfer.library_share(), {&reads, 1}, {&destination, 1},
                  device_.compute().record());
   } catch (const Error& error) {
     throw named(error, fmt::format("begins '{}'", transfer.name));

@@ -74,7 +74,7 @@ void EngineTransfers::give_to_engine(std::uint32_t handle) {
   const transfer::TransferLimits limits{.low_priority = naming_.low_priority};
   device_.callbacks()->expect();
   try {
-    engine_.start(*transfer_of(handle).part(), id, {&transfer.source, 1},
+    engine_.start(*transfer_of(handle).engine_share(), id, {&transfer.source, 1},
                   {&transfer.destination, 1}, limits,
                   [this, handle, callbacks = device_.callbacks(),
                    wake = device_.wake()](const transfer::TransferReport& report) {

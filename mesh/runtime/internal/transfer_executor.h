@@ -13,7 +13,7 @@ namespace weft::mesh {
 
 /// Interface of the ways in which an execution's transfers move. EngineTransfers uses the transfer
 /// engine, through host memory; CollectiveTransfers uses the GPUs' collective library. To add a
-/// way, add an alternative of Transfer::work and an implementation.
+/// way, add an alternative of Transfer::device_work and an implementation.
 ///
 ///   start ──▶ (bytes move; poll) ──▶ wait: later compute work follows the transfer
 ///

@@ -225,7 +225,7 @@ double action_seconds(const mesh::Program& program, const std::vector<double>& s
   double sum = 0;
   bool within = false;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i])) {
+    if (const auto* begin = std::get_if<mesh::BeginAction>(&program.instructions[i])) {
       within = begin->stage == stage && begin->kind == kind;
     }
     if (within) sum += seconds[i];

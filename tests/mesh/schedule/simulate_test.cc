@@ -130,7 +130,7 @@ TEST(Simulate, TooFewCreditsForAnotherOrderOfUseAreADeadlockThatIsSaid) {
     simulate(schedule, uniform_costs(2, {}), {1, true});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("cannot finish with 1 credits per edge"));
+    EXPECT_THAT(error.message(), HasSubstr("deadlocks with 1 credits per edge"));
   }
 }
 
