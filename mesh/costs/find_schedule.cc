@@ -69,7 +69,7 @@ class Finder {
     std::vector<double> uncounted = uncounted_memory(plan_, now_);
     for (int attempt = 0; attempt < kCorrections; ++attempt) {
       std::optional<SearchResult> best = search(uncounted);
-      if (!best || best->simulation.step >= now_.step / kAboutAsFast) return std::nullopt;
+      if (!best || best->simulation.step_time >= now_.step_time / kAboutAsFast) return std::nullopt;
       ParallelConfig layout = plan_.layout;
       layout.own_schedule = best->schedule;
       if (plan_.partition.vocabulary)
@@ -115,10 +115,10 @@ class Finder {
       }
       if (found.back().simulation.makespan <= kAboutAsFast * found.back().bound) break;
     }
-    const auto step = [](const SearchResult& result) { return result.simulation.step; };
+    const auto step = [](const SearchResult& result) { return result.simulation.step_time; };
     const auto fastest = std::ranges::min_element(found, {}, step);
     if (fastest == found.end()) return std::nullopt;
-    const double enough = kAboutAsFast * fastest->simulation.step;
+    const double enough = kAboutAsFast * fastest->simulation.step_time;
     return *std::ranges::find_if(
         found, [&](const SearchResult& result) { return step(result) <= enough; });
   }

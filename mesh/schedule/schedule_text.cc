@@ -15,7 +15,7 @@ namespace weft::mesh {
 namespace {
 
 // Exclusive limit of stages, actors and microbatches; larger numbers are taken for typing errors.
-constexpr int kMost = 1 << 20;
+constexpr int kMaxCount = 1 << 20;
 
 /// Returns a cell without the quotes that spreadsheets add.
 LocatedText unquoted(const LocatedText& cell) {
@@ -78,9 +78,9 @@ class Reader {
     const auto [end, error] =
         std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
     if (error != std::errc() || end != piece.text.data() + piece.text.size() || value < 0 ||
-        value >= kMost) {
+        value >= kMaxCount) {
       fail(piece,
-           fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMost - 1));
+           fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMaxCount - 1));
     }
     return value;
   }
@@ -159,11 +159,11 @@ class Reader {
              joins_previous,
              result_.schedule.actors.size() - 1};
     if (after < piece.text.size()) one.microbatch = number(piece.sub(after), "a microbatch");
-    for (const std::string_view dropped :
+    for (const std::string_view ignored :
          {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD"}) {
-      if (one.kind != dropped) continue;
+      if (one.kind != ignored) continue;
       if (joins_previous) fail(piece, fmt::format("{} cannot be part of a compound", one.kind));
-      ++result_.dropped;
+      ++result_.ignored_operations;
       return;
     }
     static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I",  "W",           "R",

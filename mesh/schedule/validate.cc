@@ -47,7 +47,7 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
     }
   }
   check_vocabulary_passes(schedule, training);
-  for (const ActionGraph::Missing& missing : graph.missing()) {
+  for (const ActionGraph::MissingDependency& missing : graph.missing()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
                 graph.actor(missing.node), to_string(graph.action(missing.node)),

@@ -118,8 +118,9 @@ class Bounds {
         if (actor_of(from) == actor_of(s)) {
           alone[s].arrive(alone[from].reaches(forward_[from]), 0);
         } else if (timing.exists) {
-          alone[s].arrive(alone[from].reaches(forward_seconds(from, timing.made)) + edge->forward,
-                          forward_seconds(s, timing.needed));
+          alone[s].arrive(
+              alone[from].reaches(forward_seconds(from, timing.produced_at)) + edge->forward,
+              forward_seconds(s, timing.needed_at));
         }
       }
     }
@@ -162,8 +163,9 @@ class Bounds {
         if (actor_of(from) == actor_of(s)) {
           back[s].arrive(back[from].reaches(input_[from]), 0);
         } else if (timing.exists && !timing.for_weights_only) {
-          back[s].arrive(back[from].reaches(input_seconds(from, timing.made)) + edge->backward,
-                         input_seconds(s, timing.needed));
+          back[s].arrive(
+              back[from].reaches(input_seconds(from, timing.produced_at)) + edge->backward,
+              input_seconds(s, timing.needed_at));
         }
       }
     }
@@ -179,8 +181,8 @@ class Bounds {
       for (const EdgeCosts* edge : out_of_[s]) {
         const TensorTiming& timing = edge->backward_timing;
         const bool local = actor_of(edge->edge.to) == actor_of(s);
-        const bool whole =
-            timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
+        const bool whole = timing.exists && timing.produced_at == 1 && timing.needed_at == 0 &&
+                           !timing.for_weights_only;
         if (!local && !whole) continue;
         const double comes = ends[edge->edge.to] + (local ? 0 : edge->backward);
         if (s != source) ends[s] = std::max(ends[s], comes + costs_.stages[s].input_grad);

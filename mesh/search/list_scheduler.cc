@@ -110,8 +110,8 @@ class ListScheduler {
     lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] &&
                     timing.exists && !timing.for_weights_only;
     lane.seconds = backward ? edge.backward : edge.forward;
-    lane.made_before = (1 - timing.made) * seconds_[3 * from + (backward ? 1 : 0)];
-    lane.needed_after = timing.needed * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
+    lane.made_before = (1 - timing.produced_at) * seconds_[3 * from + (backward ? 1 : 0)];
+    lane.needed_after = timing.needed_at * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
     lanes_.push_back(lane);
   }
 

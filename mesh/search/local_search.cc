@@ -138,7 +138,7 @@ ScheduleEvaluator::Verdict ScheduleEvaluator::judge_fully(const Schedule& schedu
     return verdict_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
-  Verdict verdict{{simulation->step, simulation->mean_action_end},
+  Verdict verdict{{simulation->step_time, simulation->mean_action_end},
                   simulation->makespan,
                   simulation->peak(),
                   true,

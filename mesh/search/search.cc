@@ -270,7 +270,7 @@ SearchResult search_placed_schedule(int actors, SearchRequest request,
     request.costs = split_stages(whole, chunks);
     try {
       SearchResult found = search_below(
-          request, best ? best->simulation.step : std::numeric_limits<double>::infinity());
+          request, best ? best->simulation.step_time : std::numeric_limits<double>::infinity());
       named.insert(named.end(), found.named.begin(), found.named.end());
       simulated += found.simulated;
       bound = std::min(bound, found.bound);

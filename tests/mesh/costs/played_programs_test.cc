@@ -179,7 +179,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
             fmt::format("{}{}, seed {}, round {}", layout.text,
                         lowering == mesh::Lowering::kSafe ? ", safe" : "", seed, round);
         EXPECT_NEAR(end_of_computing(simulation), last, 1e-9 * last) << text;
-        EXPECT_NEAR(simulation.step, played.step, 1e-9 * played.step) << text;
+        EXPECT_NEAR(simulation.step_time, played.step, 1e-9 * played.step) << text;
       }
     }
   }

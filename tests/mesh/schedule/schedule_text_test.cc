@@ -66,7 +66,7 @@ TEST(ScheduleText, TransfersAreDroppedAndCounted) {
       "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_"
       "GRAD,1OPT\n",
       "comms");
-  EXPECT_EQ(text.dropped, 6);
+  EXPECT_EQ(text.ignored_operations, 6);
   EXPECT_EQ(to_string(text.schedule),
             "actor 0: 0F0 0B0 0REDUCE_GRAD\nactor 1: 1F0 1B0 1REDUCE_GRAD 1OPT\n");
 }

@@ -16,10 +16,10 @@ double below(std::mt19937& random, double most) { return most * (random() % 1000
 TensorTiming random_timing(std::mt19937& random) {
   TensorTiming timing;
   timing.exists = random() % 8 != 0;
-  timing.made = 1 - below(random, 0.5);
-  timing.made_weights = 1 - below(random, 0.5);
-  timing.needed = below(random, 0.5);
-  timing.needed_weights = random() % 2 == 0 ? 0 : below(random, 0.3);
+  timing.produced_at = 1 - below(random, 0.5);
+  timing.produced_at_weights = 1 - below(random, 0.5);
+  timing.needed_at = below(random, 0.5);
+  timing.needed_at_weights = random() % 2 == 0 ? 0 : below(random, 0.3);
   return timing;
 }
 
@@ -100,8 +100,8 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
       ASSERT_EQ(outcome.finishes, expected.has_value());
       if (expected) {
         ++finished;
-        const double near = 1e-12 * expected->step;
-        ASSERT_NEAR(outcome.step, expected->step, near);
+        const double near = 1e-12 * expected->step_time;
+        ASSERT_NEAR(outcome.step, expected->step_time, near);
         ASSERT_NEAR(outcome.makespan, expected->makespan, near);
         ASSERT_NEAR(outcome.mean_action_end, expected->mean_action_end, near);
         ASSERT_NEAR(outcome.peak, expected->peak(), 1e-9);
