@@ -341,8 +341,8 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness,
   return policy;
 }
 
-ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern, double more,
-                          ListPolicy::Weights weights) {
+ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern,
+                          double spare_memory_share, ListPolicy::Weights weights) {
   const std::size_t stages = request.actor_of_stage.size();
   ListPolicy policy;
   policy.pattern = pattern;
@@ -365,7 +365,8 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
                             ? std::numeric_limits<double>::infinity()
                             : request.memory_of_actor[actor] - held[actor];
     const double each = request.costs.stages[s].activations;
-    const double extra = std::floor(more * std::max(0.0, left) / (each > 0 ? each : 1));
+    const double extra =
+        std::floor(spare_memory_share * std::max(0.0, left) / (each > 0 ? each : 1));
     policy.in_flight[s] =
         static_cast<int>(std::min<double>(policy.in_flight[s] + extra, request.microbatches));
   }

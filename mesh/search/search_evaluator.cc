@@ -6,7 +6,7 @@
 
 namespace weft::mesh {
 
-bool SearchEvaluator::knows(const SearchRequest& request) {
+bool SearchEvaluator::supports(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
   return !fair && request.vocabulary == VocabularyMode::kLast &&

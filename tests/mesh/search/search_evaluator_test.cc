@@ -87,7 +87,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
-    ASSERT_TRUE(SearchEvaluator::knows(request));
+    ASSERT_TRUE(SearchEvaluator::supports(request));
     SearchEvaluator evaluator(request);
     for (int change = 0; change < 3; ++change) {
       const SearchEvaluator::Outcome outcome =
@@ -143,18 +143,18 @@ TEST(SearchEvaluator, LeavesToTheSimulatorWhatItDoesNotKnow) {
   SearchRequest request;
   request.actor_of_stage = {0, 1};
   request.costs = uniform_costs(2, {});
-  EXPECT_TRUE(SearchEvaluator::knows(request));
+  EXPECT_TRUE(SearchEvaluator::supports(request));
   SearchRequest other = request;
   other.costs.nic_of_actor = {0, 1};
-  EXPECT_TRUE(SearchEvaluator::knows(other));
+  EXPECT_TRUE(SearchEvaluator::supports(other));
   other.costs.sharing = InterfaceSharing::kFair;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
   other = request;
   other.costs.compound_time_factor = 0.8;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
   other = request;
   other.simulation.blocking = true;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
 }
 
 }  // namespace
