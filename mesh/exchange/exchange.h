@@ -73,9 +73,9 @@ class DataPlaneEndpoint final {
 ///   }
 ///   co_await exchange.finish();
 ///
-/// Passes received blocks to `take` while the handler waits in send_block(), flush() or finish(); without
-/// `take`, next() returns them. Waits throw the exchange's error, such as Error(kPeerDied). Actor's
-/// thread only. The port must outlive the exchange.
+/// Passes received blocks to `take` while the handler waits in send_block(), flush() or finish();
+/// without `take`, next() returns them. Waits throw the exchange's error, such as Error(kPeerDied).
+/// Actor's thread only. The port must outlive the exchange.
 class ActorExchange final {
  public:
   struct Options {

@@ -22,9 +22,9 @@ struct ProgressLimits {
 ///
 /// Progress is any instruction finished, any chunk moved, and any bytes received beyond keep-alive
 /// traffic. Time before the first device has begun does not count. If nothing has moved for
-/// `no_progress` while a device is inside an op or does not answer, the verdict is kStalled, repeated
-/// every `no_progress`. If no device is inside an op (a deadlock, or a hanging connection), it is
-/// kDeadlock. It is kOpTooLong if an op exceeds `longest_op`.
+/// `no_progress` while a device is inside an op or does not answer, the verdict is kStalled,
+/// repeated every `no_progress`. If no device is inside an op (a deadlock, or a hanging
+/// connection), it is kDeadlock. It is kOpTooLong if an op exceeds `longest_op`.
 class StallDetector final {
  public:
   /// Reports by device; nothing for a device that does not answer. Others must judge whether it

@@ -83,8 +83,8 @@ class Partitioner {
     return known.id;
   }
 
-  /// Returns whether the copy is available in this pass. With GatherFrequency::kUse, backward passes find
-  /// only the homes of what a forward has made.
+  /// Returns whether the copy is available in this pass. With GatherFrequency::kUse, backward
+  /// passes find only the homes of what a forward has made.
   bool is_there(MeshId mesh, const AvailableValue& known, Pass pass) const {
     const bool same_direction = known.in_forward == (pass == Pass::kForward);
     if (same_direction && known.order > static_cast<double>(lowering_.value())) return false;

@@ -106,7 +106,8 @@ std::vector<ReplicaGroup> groups_of(const std::vector<DeviceState>& states,
     if (is_new) groups.push_back({{}, std::nullopt, state.bytes});
     groups[known->second].devices.push_back(state.device);
   }
-  // Choose as backup the device with the fewest bytes of others; among equals, the next failure domain.
+  // Choose as backup the device with the fewest bytes of others; among equals, the next failure
+  // domain.
   const std::vector<std::uint32_t> fates = failure_domains(topology, states.size());
   const std::uint32_t most = 1 + *std::ranges::max_element(fates);
   std::vector<std::uint64_t> holds(states.size());

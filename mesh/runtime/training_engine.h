@@ -24,7 +24,8 @@ class TrainingEngine {
 
   /// Returns the graph being trained, with names and shapes of the parameters.
   virtual const Graph& graph() const = 0;
-  /// Runs a step of "train" or "validate" on all devices to its end. The engine sets `request.execution_number`.
+  /// Runs a step of "train" or "validate" on all devices to its end. The engine sets
+  /// `request.execution_number`.
   virtual StepResult run(StepRequest request) = 0;
 
   /// Returns whether copy_state() copies the state, so that steps may continue
@@ -35,8 +36,8 @@ class TrainingEngine {
   virtual void copy_state() {}
   /// Passes every parameter with its moments to `take`, in pieces that are valid during the call.
   /// An exception of `take` leaves the engine usable. If supports_copies() is true, another thread
-  /// may call gather() beside steps; it throws Error(kCancelled) soon after a stop request if it has to wait
-  /// for devices.
+  /// may call gather() beside steps; it throws Error(kCancelled) soon after a stop request if it
+  /// has to wait for devices.
   virtual void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) = 0;
   /// Continues from the given state, after `steps_done` steps.
   virtual void restore(const WriteStateSlice& give, std::int64_t steps_done) = 0;

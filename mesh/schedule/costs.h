@@ -57,7 +57,8 @@ struct TensorTiming {
   /// Needed from this part of the consumer's F or input gradient on ...
   double needed_at = 0;
   double needed_at_weights = 0;  ///< ... and, within a B, from this part of the weight gradient on.
-  /// True if an I without its W does not need the tensor; its W needs it from `needed_at_weights` on.
+  /// True if an I without its W does not need the tensor; its W needs it from `needed_at_weights`
+  /// on.
   bool for_weights_only = false;
   /// Order in which an action uses and computes tensors at the same point, as steps may take no
   /// time. If equal, uses come first.

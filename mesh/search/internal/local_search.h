@@ -64,8 +64,8 @@ class ScheduleEvaluator {
   std::int64_t simulated_ = 0;
 };
 
-/// Moves single actions along the critical path while that improves the schedule and the evaluator is
-/// not exhausted. `schedule` must finish and fit.
+/// Moves single actions along the critical path while that improves the schedule and the evaluator
+/// is not exhausted. `schedule` must finish and fit.
 Schedule improve(Schedule schedule, ScheduleEvaluator& evaluator);
 
 /// Improves a schedule by threshold accepting (Dueck and Scheuer, 1990): random moves of single

@@ -30,8 +30,8 @@ DeviceProgress works(double seconds, std::uint64_t finished = 10) {
   return progress;
 }
 
-/// Looks every second and gives the first verdict that is not fine, and the second of it; kProgressing if
-/// none comes in time.
+/// Looks every second and gives the first verdict that is not fine, and the second of it;
+/// kProgressing if none comes in time.
 template <typename Look>
 std::pair<Kind, int> first_verdict(StallDetector& detector, int seconds, Look&& reports_at) {
   ManualClock clock;
