@@ -195,7 +195,7 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
     result.note = fmt::format("auto: {}", candidate.name);
     return named(candidate.name, request.microbatches);
   }
-  result.note = fmt::format("auto: improved from {}", found.from);
+  result.note = fmt::format("auto: improved from {}", found.improved_from);
   return std::move(found.schedule);
 }
 

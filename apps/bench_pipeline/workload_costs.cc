@@ -23,7 +23,7 @@ mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan, double device
 mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
                                    std::span<const mesh::ActionTime> measured) {
   mesh::ScheduleCosts costs = plan_costs(plan, mesh::cost_model_seconds(kArbitraryRate));
-  scale_to_measured(costs, plan, measured_stages(plan, measured, mesh::Collectives::kIncluded));
+  scale_to_measured(costs, plan, measured_stages(plan, measured, mesh::CollectiveTime::kIncluded));
   return costs;
 }
 
@@ -40,7 +40,7 @@ double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops) {
 
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {
   // Left out since programs contain the collectives within a mesh.
-  const auto stages = measured_stages(plan, measured, mesh::Collectives::kExcluded);
+  const auto stages = measured_stages(plan, measured, mesh::CollectiveTime::kExcluded);
   return simulate_step(plan,
                        program_seconds(plan, mesh::cost_model_seconds(kArbitraryRate), stages))
       .step;

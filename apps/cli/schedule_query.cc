@@ -205,13 +205,13 @@ ScheduleCase auto_case(const ScheduleQuery& request) {
       : result.schedule.actor_of_stage.back() == result.schedule.actor_of_stage.front()
           ? "a V of stages"
           : "a loop of stages";
-  const bool reached = found.simulation.step <= found.bound_in_memory * (1 + 1e-9);
+  const bool reached = found.simulation.step_time <= found.bound_in_memory * (1 + 1e-9);
   const std::string least = reached ? "which is the least"
                                     : fmt::format("{:.6g} is a lower bound", found.bound_in_memory);
   result.note = fmt::format(
       "searched: {}, begun with {}, {} actions simulated; {:.6g}, {} for one or two stages on each "
       "actor",
-      placement, found.from, found.simulated, found.simulation.step, least);
+      placement, found.improved_from, found.simulated, found.simulation.step_time, least);
   return result;
 }
 
@@ -250,9 +250,9 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
   mesh::ScheduleText read = mesh::read_schedule(text.str(), path);
   ScheduleCase result;
   result.note = fmt::format("from {}", path);
-  if (read.dropped > 0)
+  if (read.ignored_operations > 0)
     result.note += fmt::format("; {} transfers and parameter moves left out, as Weft infers them",
-                               read.dropped);
+                               read.ignored_operations);
   result.schedule = std::move(read.schedule);
   const int actors = result.schedule.actors.size(), stages = result.schedule.stages;
   // A single triple is the work of an actor, so that schedules with different numbers of stages are

@@ -146,7 +146,8 @@ std::string describe_simulation(const ScheduleCase& one, const ScheduleSimulatio
       simulation.span_bubble);
   text += fmt::format(
       "  exposed         {:.6g} of transfers, mean over actors\n  peak memory     {:.6g}{}\n",
-      simulation.exposed, simulation.peak(), fits(one, simulation) ? "" : "  does NOT fit");
+      simulation.exposed_transfer_time, simulation.peak(),
+      fits(one, simulation) ? "" : "  does NOT fit");
   text += "  critical path   ";
   const char* separator = "";
   for (const auto& [name, time] : path_parts(simulation)) {
@@ -157,7 +158,7 @@ std::string describe_simulation(const ScheduleCase& one, const ScheduleSimulatio
   for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
     const mesh::SimulatedActor& each = simulation.actors[actor];
     text += fmt::format("  {:>5} {:>10.6g} {:>10.6g} {:>10.6g} {:>10.6g}{}\n", actor, each.work,
-                        simulation.makespan - each.work, each.exposed, each.peak,
+                        simulation.makespan - each.work, each.exposed_transfer_time, each.peak,
                         one.limits.memory_of_actor.empty() ||
                                 each.peak <= one.limits.memory_of_actor[actor] * (1 + 1e-9)
                             ? ""
@@ -172,12 +173,13 @@ nlohmann::json simulation_json(const ScheduleCase& one, const ScheduleSimulation
   json["makespan_bubble"] = simulation.makespan_bubble;
   json["bubble_rate"] = simulation.bubble_rate();
   json["span_bubble"] = simulation.span_bubble;
-  json["exposed_transfer"] = simulation.exposed;
+  json["exposed_transfer"] = simulation.exposed_transfer_time;
   json["peak_memory"] = simulation.peak();
   json["fits"] = fits(one, simulation);
   for (const mesh::SimulatedActor& actor : simulation.actors) {
-    nlohmann::json entry = {
-        {"work", actor.work}, {"exposed_transfer", actor.exposed}, {"peak_memory", actor.peak}};
+    nlohmann::json entry = {{"work", actor.work},
+                            {"exposed_transfer", actor.exposed_transfer_time},
+                            {"peak_memory", actor.peak}};
     for (const mesh::SimulatedAction& action : actor.actions) {
       entry["actions"].push_back(
           {{"action", to_string(action.action)}, {"start", action.start}, {"end", action.end}});
@@ -215,12 +217,13 @@ std::string describe_comparison(const std::vector<ScheduleCase>& cases,
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ScheduleSimulation& one = simulations[i];
     const bool enough = fits(cases[i], one);
-    text += fmt::format("{:<{}} {:>8.6g} {:>7.6g} {:>6.2f} {:>7.6g} {:>7.6g} {:>7.6g}{}\n",
-                        cases[i].label, width, one.makespan, one.makespan_bubble,
-                        100 * one.bubble_rate(), one.span_bubble, one.exposed, one.peak(),
-                        !enough                              ? "  does not fit"
-                        : one.makespan <= best * (1 + 1e-12) ? "  *"
-                                                             : "");
+    text +=
+        fmt::format("{:<{}} {:>8.6g} {:>7.6g} {:>6.2f} {:>7.6g} {:>7.6g} {:>7.6g}{}\n",
+                    cases[i].label, width, one.makespan, one.makespan_bubble,
+                    100 * one.bubble_rate(), one.span_bubble, one.exposed_transfer_time, one.peak(),
+                    !enough                              ? "  does not fit"
+                    : one.makespan <= best * (1 + 1e-12) ? "  *"
+                                                         : "");
   }
   return text + "* the fastest that fits\n";
 }
@@ -235,7 +238,7 @@ nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases,
                   {"makespan_bubble", one.makespan_bubble},
                   {"bubble_rate", one.bubble_rate()},
                   {"span_bubble", one.span_bubble},
-                  {"exposed_transfer", one.exposed},
+                  {"exposed_transfer", one.exposed_transfer_time},
                   {"peak_memory", one.peak()},
                   {"fits", fits(cases[i], one)}});
     json.push_back(std::move(entry));

@@ -111,7 +111,7 @@ class Drawing {
         kLeft, y + 32,
         fmt::format(
             "makespan {:.6g}, bubble {:.1f} %, exposed transfer {:.6g}, peak memory {:.6g}; {}",
-            simulation.makespan, 100 * simulation.bubble_rate(), simulation.exposed,
+            simulation.makespan, 100 * simulation.bubble_rate(), simulation.exposed_transfer_time,
             simulation.peak(), one.settings),
         Svg::Anchor::kStart, "font-size='12' fill='#57606a'");
     y += kPanelHead;

@@ -27,7 +27,7 @@ constexpr std::uint64_t kMostGroups = 512, kGroupBlocks = std::uint64_t{16} << 2
 
 actors::task<> GraphWorker::train(TrainRequest request) {
   std::vector<std::byte> arrived;
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block) {
         arrived.insert(arrived.end(), block.bytes().begin(), block.bytes().end());
       });
@@ -39,8 +39,8 @@ actors::task<> GraphWorker::train(TrainRequest request) {
         train_centroids(*vector_search().search, sample.view().vectors, request.cells);
     const VectorBlock samples = read_recall_sample();
     for (std::uint32_t rank = 0; rank < port_.num_ranks(); ++rank) {
-      co_await exchange.put(rank, std::as_bytes(std::span(centroids)));
-      co_await exchange.put(rank, std::as_bytes(std::span(samples.values)));
+      co_await exchange.send_block(rank, std::as_bytes(std::span(centroids)));
+      co_await exchange.send_block(rank, std::as_bytes(std::span(samples.values)));
     }
   }
   co_await exchange.finish();
@@ -78,7 +78,7 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
   // Record of a point: id u32, its own cell u32 (kNoCell if of another rank), number of cells to
   // search u32, these cells, its vector.
   ByteWriter entry;
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block_of_points) {
         ByteReader reader(block_of_points.bytes());
         while (reader.remaining() > 0) {
@@ -149,7 +149,7 @@ actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
   // missing neighbour.
   const std::size_t record_bytes = sizeof(PointId) + settings_.count * 6;
   ShardSpills arrived(spill_, "found", layout_, record_bytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   SearchCount count;

@@ -46,7 +46,7 @@ struct HashedPoint {
 actors::task<std::uint64_t> GraphWorker::find_copies(std::uint64_t exchange_number) {
   copies_.reset();
   ShardSpills arrived(spill_, "hashes", layout_, kHashedBytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(exchange_number),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   ByteWriter record;
@@ -105,7 +105,7 @@ actors::task<std::uint64_t> GraphWorker::find_copies(std::uint64_t exchange_numb
 
 actors::task<> GraphWorker::share_copies(std::uint64_t exchange_number) {
   std::vector<std::byte> arrived;
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(exchange_number), [&](const transfer::ReceivedBlock& block) {
         arrived.insert(arrived.end(), block.bytes().begin(), block.bytes().end());
       });

@@ -104,21 +104,21 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
   std::optional<Copies> copies;
   if (has_copies_) copies.emplace(this->copies(request.scratch));
   std::string digest, expected;
-  mesh::Exchange exchange(port_, {.number = request.exchange, .budget = request.exchange_budget},
-                          [&](const transfer::ReceivedBlock& block) {
-                            ByteReader reader(block.bytes());
-                            const auto part = reader.read<std::uint32_t>();
-                            const auto offset = reader.read<std::uint64_t>();
-                            const auto size = reader.read<std::uint64_t>();
-                            const auto bytes = reader.read_bytes(reader.remaining());
-                            if (part == kDigest) {
-                              expected.assign(reinterpret_cast<const char*>(bytes.data()),
-                                              bytes.size());
-                              return;
-                            }
-                            digest = digest_after(digest, bytes);
-                            copies.value().write(parts.at(part).name, offset, size, bytes);
-                          });
+  mesh::ActorExchange exchange(
+      port_, {.number = request.exchange, .budget = request.exchange_budget},
+      [&](const transfer::ReceivedBlock& block) {
+        ByteReader reader(block.bytes());
+        const auto part = reader.read<std::uint32_t>();
+        const auto offset = reader.read<std::uint64_t>();
+        const auto size = reader.read<std::uint64_t>();
+        const auto bytes = reader.read_bytes(reader.remaining());
+        if (part == kDigest) {
+          expected.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          return;
+        }
+        digest = digest_after(digest, bytes);
+        copies.value().write(parts.at(part).name, offset, size, bytes);
+      });
   if (port_.rank() == request.holder) {
     const std::size_t most = exchange.block_bytes() - kBeforeBytes;
     std::vector<std::byte> bytes;
@@ -160,11 +160,12 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
               throw_error(ErrorCode::kDataLoss,
                           "{} ends early; it was changed meanwhile: start again", parts[part].path);
             of_rank = digest_after(of_rank, bytes);
-            co_await exchange.put(rank, record_of(part, offset, rows.bytes(), bytes));
+            co_await exchange.send_block(rank, record_of(part, offset, rows.bytes(), bytes));
           }
         }
       }
-      co_await exchange.put(rank, record_of(kDigest, 0, 0, std::as_bytes(std::span(of_rank))));
+      co_await exchange.send_block(rank,
+                                   record_of(kDigest, 0, 0, std::as_bytes(std::span(of_rank))));
     }
   }
   co_await exchange.finish();

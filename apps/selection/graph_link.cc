@@ -98,7 +98,7 @@ void GraphWorker::check_symmetry(std::uint32_t shard, const NeighbourLists& own,
 actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
   check_inputs();
   ShardSpills arrived(spill_, "edges", layout_, kEdgeBytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   ByteWriter record;

@@ -158,7 +158,7 @@ class GraphWorker final {
     return static_cast<std::uint32_t>(std::uint64_t{layout_.shard_of(id)} * port_.num_ranks() /
                                       layout_.shards);
   }
-  mesh::Exchange::Options exchange(std::uint64_t number) const {
+  mesh::ActorExchange::Options exchange(std::uint64_t number) const {
     return {.number = number, .budget = settings_.exchange_budget};
   }
 

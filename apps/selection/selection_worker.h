@@ -122,7 +122,7 @@ class SelectionWorker final {
   std::uint32_t owner_of_shard(std::uint32_t shard, std::uint32_t shards) const {
     return static_cast<std::uint32_t>(std::uint64_t{shard} * port_.num_ranks() / shards);
   }
-  mesh::Exchange::Options exchange(std::uint64_t number) const {
+  mesh::ActorExchange::Options exchange(std::uint64_t number) const {
     return {.number = number, .budget = settings_.exchange_budget};
   }
 

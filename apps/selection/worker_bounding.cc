@@ -126,7 +126,7 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
   const EdgeSample next{settings_.sample, settings_.seed,
                         static_cast<std::uint64_t>(request.step) + 1};
   ShardSpills arrived(spill_, "fates", layout(), kUpdateBytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   std::uint64_t records = 0;

@@ -35,7 +35,7 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
     files.emplace(std::piecewise_construct, std::forward_as_tuple(partition),
                   std::forward_as_tuple(spill_ / partition_name(partition), settings_.spill_block));
   }
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block) {
         for (auto records = block.bytes(); !records.empty();) {
           const DealtPoint point = first_dealt_point(records);
@@ -81,7 +81,7 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
 actors::task<std::uint64_t> SelectionWorker::choose(ChooseRequest request) {
   const Objective objective = settings_.objective();
   ShardSpills arrived(spill_, "chosen", layout(), kChosenBytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   ByteWriter record;

@@ -24,7 +24,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
   };
   ScoreReport report;
   ShardSpills arrived(spill_, "edges", layout(), kEdgeBytes);
-  mesh::Exchange exchange(
+  mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   ByteWriter record;

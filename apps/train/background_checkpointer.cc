@@ -65,7 +65,7 @@ BackgroundCheckpointer::~BackgroundCheckpointer() = default;
 
 void BackgroundCheckpointer::begin(const CheckpointMetadata& heading, OldCheckpoints old_ones) {
   const PauseTimer paused(clock_, paused_);
-  const bool beside = engine_.copies();
+  const bool beside = engine_.supports_copies();
   if (beside) engine_.copy_state();
   auto writing = std::make_unique<Writing>();
   std::packaged_task<Outcome(const std::stop_token&)> task(

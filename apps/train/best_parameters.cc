@@ -53,7 +53,7 @@ std::optional<Error> BestParameters::write(std::int64_t step, double validation_
         temporary, parameter_list(engine.graph()),
         {{"step", std::to_string(step)}, {"validation_loss", fmt::format("{}", validation_loss)}});
     by_disk = false;
-    if (engine.copies()) engine.copy_state();
+    if (engine.supports_copies()) engine.copy_state();
     engine.gather([&](const StateSlice& piece, std::span<const float> part) {
       if (piece.block != StateBlock::kValue) return;
       by_disk = true;

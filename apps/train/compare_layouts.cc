@@ -13,7 +13,7 @@
 #include "core/base/units.h"
 #include "core/config/nearest.h"
 #include "core/ops/op_definition.h"
-#include "mesh/layouts/linear_law.h"
+#include "mesh/layouts/linear_traffic.h"
 #include "mesh/plan/plan_memory.h"
 
 namespace weft::apps {
@@ -101,8 +101,9 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
     shape.n = static_cast<double>(w.elements()) / shape.k;
     shape.m = static_cast<double>(x.elements()) / shape.k;
     shape.is_expand = transposed || expanding.contains(node.inputs[1]);
-    const auto law = mesh::linear_law(*plan.layout.meshes[mesh.value()].layout,
-                                      partition.meshes[mesh], shape, plan.layout.microbatches);
+    const auto law =
+        mesh::predict_linear_traffic(*plan.layout.meshes[mesh.value()].layout,
+                                     partition.meshes[mesh], shape, plan.layout.microbatches);
     for (const mesh::TensorTraffic& of : law)
       figures[mesh][of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
                                     sizeof(float) * of.gradient_elements;
@@ -161,7 +162,7 @@ std::uint64_t gathered_bytes(const mesh::Program& program) {
   std::set<std::int32_t> parameters;
   for (const mesh::ProgramParameter& parameter : program.parameters)
     for (const std::int64_t buffer :
-         {std::int64_t{parameter.value}, std::int64_t{parameter.working}})
+         {std::int64_t{parameter.value}, std::int64_t{parameter.working_copy}})
       if (buffer >= 0) parameters.insert(program.buffers[buffer].persistent);
   struct Life {
     std::size_t begin = 0, end = 0;

@@ -125,7 +125,7 @@ std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int6
   return fmt::format("{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}",
                      recovered.cause, step, recovered.where.empty() ? "" : " on " + recovered.where,
                      format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s",
-                     recovered.restart, recovered.most);
+                     recovered.restart, recovered.max_restarts);
 }
 
 ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,

@@ -222,7 +222,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
          {"persistent_bytes", persistent},
          {"activation_bytes", program.arena_bytes},
          {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
-         {"kept_state_bytes", mesh::snapshot_bytes(plan.kept, program.device)},
+         {"kept_state_bytes", mesh::snapshot_bytes(plan.snapshots, program.device)},
          {"program", to_string(program)}});
   }
   return json;
@@ -273,7 +273,7 @@ mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actor
             const std::string text = fmt::format(
                 "{}; replaced{} before the first step, restart {} of {}", recovered.cause,
                 recovered.where.empty() ? "" : " on " + recovered.where, recovered.restart,
-                recovered.most);
+                recovered.max_restarts);
             note(text);
             events.add({"recovered", text});
           },

@@ -486,7 +486,7 @@ class Loop {
     if (!run_.show || summary_.outcome != "done") return {};
     temporary_ = environment_.directory.path() / ".shown.safetensors";
     try {
-      if (engine_.copies()) engine_.copy_state();
+      if (engine_.supports_copies()) engine_.copy_state();
       SafetensorsWriter values(temporary_, parameter_list(engine_.graph()));
       engine_.gather([&](const StateSlice& piece, std::span<const float> part) {
         if (piece.block == StateBlock::kValue) values.write(piece.parameter, piece.first, part);

@@ -69,7 +69,7 @@ class Finder {
     std::vector<double> uncounted = uncounted_memory(plan_, now_);
     for (int attempt = 0; attempt < kCorrections; ++attempt) {
       std::optional<SearchResult> best = search(uncounted);
-      if (!best || best->simulation.step >= now_.step / kAboutAsFast) return std::nullopt;
+      if (!best || best->simulation.step_time >= now_.step_time / kAboutAsFast) return std::nullopt;
       ParallelConfig layout = plan_.layout;
       layout.own_schedule = best->schedule;
       if (plan_.partition.vocabulary)
@@ -79,8 +79,8 @@ class Finder {
       found.layout.memory = plan_.layout.memory;
       if (!find_device_beyond_memory(found)) {
         const std::uint64_t memory = most_memory(found);
-        return ScheduleImprovement{std::move(found),          best->from,         now_.makespan,
-                                   best->simulation.makespan, most_memory(plan_), memory};
+        return ScheduleImprovement{std::move(found),          best->improved_from, now_.makespan,
+                                   best->simulation.makespan, most_memory(plan_),  memory};
       }
       const std::vector<double> more = uncounted_memory(found, best->simulation);
       for (std::size_t actor = 0; actor < more.size(); ++actor)
@@ -115,10 +115,10 @@ class Finder {
       }
       if (found.back().simulation.makespan <= kAboutAsFast * found.back().bound) break;
     }
-    const auto step = [](const SearchResult& result) { return result.simulation.step; };
+    const auto step = [](const SearchResult& result) { return result.simulation.step_time; };
     const auto fastest = std::ranges::min_element(found, {}, step);
     if (fastest == found.end()) return std::nullopt;
-    const double enough = kAboutAsFast * fastest->simulation.step;
+    const double enough = kAboutAsFast * fastest->simulation.step_time;
     return *std::ranges::find_if(
         found, [&](const SearchResult& result) { return step(result) <= enough; });
   }
@@ -136,7 +136,7 @@ std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
                                                  const Replan& again) {
   // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
-  scale_to_measured(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
+  scale_to_measured(costs, plan, measured_stages(plan, actions, CollectiveTime::kIncluded));
   return Finder(plan, std::move(costs)).find(again);
 }
 

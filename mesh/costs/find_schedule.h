@@ -15,8 +15,8 @@ using Replan = std::function<TrainingPlan(const ParallelConfig&)>;
 
 /// Compiled schedule that the search found for a run.
 struct ScheduleImprovement {
-  TrainingPlan plan;  ///< Named "auto" in `layout.own_schedule`.
-  std::string from;   ///< Schedule that the search improved: see SearchResult::from.
+  TrainingPlan plan;          ///< Named "auto" in `layout.own_schedule`.
+  std::string improved_from;  ///< See SearchResult::improved_from.
   /// Simulated seconds of a step: under the measured plan, and under this one.
   double seconds_before = 0;
   double seconds = 0;

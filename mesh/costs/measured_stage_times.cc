@@ -35,7 +35,7 @@ double input_grad_share(const TrainingPlan& plan, StageId stage) {
 
 std::vector<MeasuredStageTimes> measured_stages(const TrainingPlan& plan,
                                                 std::span<const ActionTime> actions,
-                                                Collectives collectives) {
+                                                CollectiveTime collectives) {
   const double actors = static_cast<double>(plan.schedule.actors.size());
   std::vector<MeasuredStageTimes> stages(plan.partition.mesh_of_stage.size());
   std::vector<int> found(plan.partition.num_schedule_stages(), 0);
@@ -45,7 +45,7 @@ std::vector<MeasuredStageTimes> measured_stages(const TrainingPlan& plan,
     if (!stage || stage->value() >= static_cast<int>(stages.size())) continue;
     MeasuredStageTimes& measured = stages[stage->value()];
     const double seconds =
-        time.seconds + (collectives == Collectives::kIncluded ? time.collective_seconds : 0);
+        time.seconds + (collectives == CollectiveTime::kIncluded ? time.collective_seconds : 0);
     switch (time.kind) {
       case ActionKind::kForward: measured.forward = seconds; break;
       case ActionKind::kInputGrad: measured.input_grad = seconds; break;
@@ -68,7 +68,7 @@ std::vector<MeasuredStageTimes> measured_stages(const TrainingPlan& plan,
   for (std::size_t stage = 0; stage < found.size(); ++stage) {
     if (found[stage] == 3) continue;
     throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' does not measure F and B, or F, I and W, of stage {}",
+                "schedule '{}': no measured times of F and B, or of F, I and W, for stage {}",
                 plan.schedule.name, stage);
   }
   return stages;

@@ -19,14 +19,14 @@ struct MeasuredStageTimes {
 
 /// Treatment of waits for transfers within the mesh in the time of an action. Vocabulary passes
 /// never include them, as their devices wait for each other.
-enum class Collectives : std::uint8_t { kIncluded, kExcluded };
+enum class CollectiveTime : std::uint8_t { kIncluded, kExcluded };
 
 /// Returns the measured times by stage of the partition. Splits a measured B into I and W by FLOPs.
 /// Throws Error(kInvalidArgument) unless F and B, or F, I and W, were measured for each stage that
 /// the schedule counts.
 std::vector<MeasuredStageTimes> measured_stages(const TrainingPlan& plan,
                                                 std::span<const ActionTime> actions,
-                                                Collectives collectives);
+                                                CollectiveTime collectives);
 
 /// Throws Error(kInvalidArgument) unless `measured` has one entry per stage of the partition.
 void require_measured(const TrainingPlan& plan, std::span<const MeasuredStageTimes> measured);

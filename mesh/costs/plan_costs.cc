@@ -180,17 +180,17 @@ class PlanCosts {
     const StageTimeline& sender = lines[edge.from_stage];
     const StageTimeline& receiver = lines[edge.to_stage];
     TensorTiming timing;
-    timing.share = share_of_places(plan_.train.edges[index].plan);
+    timing.send_share = share_of_places(plan_.train.edges[index].plan);
     timing.latency = plan_.network.hop_seconds;
     if (const auto sent = sender.sent.find(index); sent != sender.sent.end()) {
-      timing.made = share(sent->second.work, sender.work, 1);
-      timing.made_weights = share(sent->second.weights, sender.weights, 1);
-      timing.made_step = sent->second.step;
+      timing.produced_at = share(sent->second.work, sender.work, 1);
+      timing.produced_at_weights = share(sent->second.weights, sender.weights, 1);
+      timing.produced_step = sent->second.step;
     }
     if (const auto use = receiver.first_use.find(edge.destination);
         use != receiver.first_use.end()) {
-      timing.needed = share(use->second.work, receiver.work, 0);
-      timing.needed_weights = share(use->second.weights, receiver.weights, 0);
+      timing.needed_at = share(use->second.work, receiver.work, 0);
+      timing.needed_at_weights = share(use->second.weights, receiver.weights, 0);
       timing.for_weights_only = !receiver.used_by_work.at(edge.destination);
       timing.needed_step = use->second.step;
     }

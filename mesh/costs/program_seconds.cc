@@ -42,13 +42,13 @@ class OpPositions {
   OpPositions(const TrainingPlan& plan, const Program& program)
       : plan_(plan), own_(plan.partition.per_mesh[mesh_of(plan, program)]) {
     for (const Instruction& instruction : program.instructions) {
-      const auto* begin = std::get_if<Begin>(&instruction);
+      const auto* begin = std::get_if<BeginAction>(&instruction);
       if (begin != nullptr && begin->kind == ActionKind::kRecompute)
         scheduled_.insert(begin->stage);
     }
   }
 
-  void begin(const Begin& action) {
+  void begin(const BeginAction& action) {
     const auto [places, is_new] = places_.try_emplace({action.stage, action.kind});
     current_ = &places->second;
     if (is_new) add_places(action);
@@ -66,7 +66,7 @@ class OpPositions {
   }
 
  private:
-  void add_places(const Begin& action) {
+  void add_places(const BeginAction& action) {
     if (is_vocabulary_pass(action.kind)) return add_vocabulary_places(action);
     const bool begins_again =
         plan_.layout.stages[action.stage].recompute && gives_input_grad(action.kind);
@@ -77,7 +77,7 @@ class OpPositions {
     add(own_, stage, steps_of(own_, stage, action.kind), false);
   }
 
-  void add_vocabulary_places(const Begin& action) {
+  void add_vocabulary_places(const BeginAction& action) {
     const MeshPartition& part = plan_.partition.per_mesh[*plan_.partition.spanning_mesh()];
     const int barriers = plan_.schedule.vocabulary_barriers;
     const auto stage =
@@ -117,7 +117,8 @@ template <typename Visit>
 void for_each_run(const TrainingPlan& plan, const Program& program, const Visit& visit) {
   OpPositions places(plan, program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    if (const auto* begin = std::get_if<Begin>(&program.instructions[i])) places.begin(*begin);
+    if (const auto* begin = std::get_if<BeginAction>(&program.instructions[i]))
+      places.begin(*begin);
     if (const auto* run = std::get_if<Run>(&program.instructions[i]))
       visit(i, places.next(program.ops[run->op].kind));
   }

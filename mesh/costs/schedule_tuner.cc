@@ -59,7 +59,7 @@ ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const 
   if (plan.layout.schedule != ParallelConfig::kAuto || state_ == State::kSettled) return {};
   if (++steps_ > 1) results_.push_back(result);
   if (results_.size() < kMeasuredSteps) return {};
-  Advice advice = state_ == State::kMeasuring ? search(plan, again) : judge(plan, again);
+  Advice advice = state_ == State::kMeasuring ? search(plan, again) : keep_or_revert(plan, again);
   results_.clear();
   steps_ = 0;
   return advice;
@@ -75,26 +75,27 @@ ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Repl
   if (!found) {
     state_ = State::kSettled;
     return {{},
-            fmt::format("schedule auto: {} stays, as no schedule was found that would be faster",
+            fmt::format("schedule auto: keeping {}: the search found no faster schedule",
                         first_schedule_)};
   }
   state_ = State::kTrying;
   predicted_ = found->seconds;
   std::string note = fmt::format(
-      "schedule auto: now using a schedule that the search found: {} a step expected ({}: {} "
-      "measured, {} expected), {} on the fullest device (was {})",
+      "schedule auto: switching to a schedule that the search found: expected step time {} ({}: "
+      "measured {}, expected {}), memory of the fullest device {} (was {})",
       format_seconds(found->seconds), first_schedule_, format_seconds(seconds_before_),
       format_seconds(found->seconds_before), format_bytes(found->memory),
       format_bytes(found->memory_before));
   return {std::move(found->plan), std::move(note)};
 }
 
-ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const Replan& again) {
+ScheduleTuner::Advice ScheduleTuner::keep_or_revert(const TrainingPlan& plan, const Replan& again) {
   state_ = State::kSettled;
   const double seconds = step_seconds(results_);
   std::string outcome = fmt::format(
-      "schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
-      format_seconds(predicted_), format_seconds(seconds_before_), first_schedule_);
+      "schedule auto: a step takes {}; simulation predicted {}; before, it took {} with {}",
+      format_seconds(seconds), format_seconds(predicted_), format_seconds(seconds_before_),
+      first_schedule_);
   if (seconds <= seconds_before_) return {{}, outcome};
   // The simulation assumes that an action takes as long under any schedule. Devices that share
   // processors or memory bandwidth break that: each takes longer when more of them compute at a
@@ -102,8 +103,8 @@ ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const Repla
   const double work = work_seconds(action_times(results_));
   if (work > kNoiseFactor * work_before_) {
     outcome += fmt::format(
-        "; the same work takes {:.2f} times as long under it, as more devices compute at a time "
-        "and share what they run on",
+        "; its ops take {:.2f} times as long, because more devices compute at the same time and "
+        "share processors or memory",
         work / work_before_);
   }
   ParallelConfig first = plan.layout;
@@ -112,7 +113,7 @@ ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const Repla
   TrainingPlan back = again(first);
   // A schedule that was slower in practice is not searched again.
   back.layout.own_schedule = back.schedule;
-  return {std::move(back), outcome + "; back to that"};
+  return {std::move(back), outcome + "; switching back"};
 }
 
 }  // namespace weft::mesh

@@ -33,7 +33,7 @@ class ScheduleTuner final {
   enum class State : std::uint8_t { kMeasuring, kTrying, kSettled };
 
   Advice search(const TrainingPlan& plan, const Replan& again);
-  Advice judge(const TrainingPlan& plan, const Replan& again);
+  Advice keep_or_revert(const TrainingPlan& plan, const Replan& again);
 
   static constexpr int kMeasuredSteps = 3;  ///< Steps measured after a cold one.
 

@@ -22,7 +22,9 @@ std::vector<std::byte> DataPlaneEndpoint::open(const transfer::DataPlaneSetup& s
 }
 
 void DataPlaneEndpoint::connect(const std::vector<transfer::PeerAddress>& peers) {
-  if (!engine_) throw_error(ErrorCode::kFailedPrecondition, "open() comes before connect()");
+  if (!engine_)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "connect() was called before open(); call open() first");
   ranks_.clear();
   for (const transfer::PeerAddress& peer : peers) {
     ranks_.push_back(peer.device);
@@ -32,20 +34,24 @@ void DataPlaneEndpoint::connect(const std::vector<transfer::PeerAddress>& peers)
 
 void DataPlaneEndpoint::cancel(const Error& error) {
   cancelled_ = error;
-  for (Exchange* exchange : exchanges_) exchange->exchange_.cancel(error);
+  for (ActorExchange* exchange : exchanges_) exchange->exchange_.cancel(error);
 }
 
 transfer::TransferEngine& DataPlaneEndpoint::engine_for(std::uint64_t number) {
   if (cancelled_) throw Error(*cancelled_);
   if (!is_connected())
-    throw_error(ErrorCode::kFailedPrecondition, "connect the ranks before they exchange anything");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the ranks are not connected; call connect() before an exchange begins");
   // Late blocks of the earlier exchange would be taken for blocks of this one.
   if (!numbers_.insert(number).second)
-    throw_error(ErrorCode::kFailedPrecondition, "exchange {} has been in this epoch", number);
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "exchange number {} was already used in this epoch; give each exchange its own number",
+        number);
   return *engine_;
 }
 
-Exchange::Exchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take)
+ActorExchange::ActorExchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take)
     : port_(port),
       take_(std::move(take)),
       wakeup_(port.context_.make_wakeup()),
@@ -56,12 +62,12 @@ Exchange::Exchange(DataPlaneEndpoint& port, const Options& options, BlockHandler
   port.exchanges_.insert(this);
 }
 
-Exchange::~Exchange() {
+ActorExchange::~ActorExchange() {
   port_.exchanges_.erase(this);
   port_.bytes_sent_ += exchange_.bytes_sent();
 }
 
-bool Exchange::take_all() {
+bool ActorExchange::take_all() {
   if (!take_) return false;
   bool any = false;
   while (const auto block = exchange_.take_block()) {
@@ -71,12 +77,12 @@ bool Exchange::take_all() {
   return any;
 }
 
-void Exchange::throw_if_failed() const {
-  const auto ended = exchange_.outcome();
+void ActorExchange::throw_if_failed() const {
+  const auto ended = exchange_.ended();
   if (ended && !ended->ok()) throw Error(ended->error());
 }
 
-actors::task<> Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
+actors::task<> ActorExchange::send_block(std::uint32_t rank, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto block = bytes.first(std::min(bytes.size(), block_bytes()));
     while (!exchange_.put(rank, block)) {
@@ -88,7 +94,7 @@ actors::task<> Exchange::put(std::uint32_t rank, std::span<const std::byte> byte
   take_all();
 }
 
-bool Exchange::append(std::uint32_t rank, std::span<const std::byte> record) {
+bool ActorExchange::append(std::uint32_t rank, std::span<const std::byte> record) {
   std::vector<std::byte>& block = filled_[rank];
   WEFT_CHECK(record.size() <= block_bytes(), "a record of {} bytes", record.size());
   if (block.size() + record.size() > block_bytes()) return false;
@@ -97,20 +103,20 @@ bool Exchange::append(std::uint32_t rank, std::span<const std::byte> record) {
   return true;
 }
 
-actors::task<> Exchange::flush(std::uint32_t rank) {
-  co_await put(rank, filled_[rank]);
+actors::task<> ActorExchange::flush(std::uint32_t rank) {
+  co_await send_block(rank, filled_[rank]);
   filled_[rank].clear();
 }
 
-actors::task<> Exchange::end() {
+actors::task<> ActorExchange::end() {
   for (std::uint32_t rank = 0; rank < num_ranks(); ++rank) {
     co_await flush(rank);
     exchange_.end_stream(rank);
   }
 }
 
-actors::task<std::optional<transfer::ReceivedBlock>> Exchange::next() {
-  WEFT_CHECK(!take_, "what comes is handed over");
+actors::task<std::optional<transfer::ReceivedBlock>> ActorExchange::next() {
+  WEFT_CHECK(!take_, "blocks are passed to `take`, not returned by next()");
   while (true) {
     if (auto block = exchange_.take_block()) co_return block;
     throw_if_failed();
@@ -119,7 +125,7 @@ actors::task<std::optional<transfer::ReceivedBlock>> Exchange::next() {
   }
 }
 
-actors::task<> Exchange::finish() {
+actors::task<> ActorExchange::finish() {
   co_await end();
   while (true) {
     throw_if_failed();

@@ -20,7 +20,7 @@
 
 namespace weft::mesh {
 
-class Exchange;
+class ActorExchange;
 
 /// Actor's end of the data plane, through which it reaches the other ranks. Member of an actor,
 /// which forwards the calls of a DataPlaneConnector to `open` and `connect`. Actor's thread only.
@@ -45,7 +45,7 @@ class DataPlaneEndpoint final {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  friend class Exchange;
+  friend class ActorExchange;
   /// Throws Error(kFailedPrecondition) before connect() or if `number` was used; after cancel(),
   /// its error.
   transfer::TransferEngine& engine_for(std::uint64_t number);
@@ -57,15 +57,15 @@ class DataPlaneEndpoint final {
   std::vector<transfer::DeviceId> ranks_;
   std::uint64_t bytes_sent_ = 0;
   std::optional<Error> cancelled_;
-  std::set<std::uint64_t> numbers_;  ///< Numbers used in this epoch.
-  std::set<Exchange*> exchanges_;    ///< Running exchanges. Each must be destroyed before the port.
+  std::set<std::uint64_t> numbers_;     ///< Numbers used in this epoch.
+  std::set<ActorExchange*> exchanges_;  ///< Running exchanges. The port must outlive them.
   std::unique_ptr<transfer::TransferEngine> engine_;
 };
 
 /// All-to-all exchange between an actor and the other ranks, for use in its handlers (see
 /// transfer::Exchange):
 ///
-///   Exchange exchange(port_, {.number = phase, .budget = 32 << 20}, [&](const auto& block) {
+///   ActorExchange exchange(port_, {.number = phase, .budget = 32 << 20}, [&](const auto& block) {
 ///     absorb(block.from(), block.bytes());
 ///   });
 ///   for (...) {
@@ -73,10 +73,10 @@ class DataPlaneEndpoint final {
 ///   }
 ///   co_await exchange.finish();
 ///
-/// Passes received blocks to `take` while the handler waits in put(), flush() or finish(); without
-/// `take`, next() returns them. Waits throw the exchange's error, such as Error(kPeerDied). Actor's
-/// thread only. The port must outlive the exchange.
-class Exchange final {
+/// Passes received blocks to `take` while the handler waits in send_block(), flush() or finish();
+/// without `take`, next() returns them. Waits throw the exchange's error, such as Error(kPeerDied).
+/// Actor's thread only. The port must outlive the exchange.
+class ActorExchange final {
  public:
   struct Options {
     /// Number of the exchange. Equal on all ranks; unique within the epoch.
@@ -86,16 +86,16 @@ class Exchange final {
   };
   using BlockHandler = std::function<void(const transfer::ReceivedBlock&)>;
 
-  Exchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take = {});
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  ActorExchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take = {});
+  ~ActorExchange();
+  ActorExchange(const ActorExchange&) = delete;
+  ActorExchange& operator=(const ActorExchange&) = delete;
 
   std::uint32_t num_ranks() const { return exchange_.num_ranks(); }
   std::size_t block_bytes() const { return exchange_.block_bytes(); }
 
   /// Sends `bytes` as one block, or as several if they exceed block_bytes().
-  actors::task<> put(std::uint32_t rank, std::span<const std::byte> bytes);
+  actors::task<> send_block(std::uint32_t rank, std::span<const std::byte> bytes);
   /// Appends a record to the block being filled for `rank`. Returns false if the block is full:
   /// flush it first.
   bool append(std::uint32_t rank, std::span<const std::byte> record);

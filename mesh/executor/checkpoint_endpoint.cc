@@ -25,7 +25,7 @@ std::span<float> CheckpointEndpoint::checkpoint_buffer() {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-void CheckpointEndpoint::run(const StepRequest& request, const std::function<void()>& look) {
+void CheckpointEndpoint::run(const StepRequest& request, const std::function<void()>& on_poll) {
   const auto bell = std::make_shared<WakeFlag>();
   const auto interpreter = engine_.begin(request, [bell] {
     const std::lock_guard lock(bell->mutex);
@@ -39,7 +39,7 @@ void CheckpointEndpoint::run(const StepRequest& request, const std::function<voi
       bell->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return bell->rung; });
       bell->rung = false;
       lock.unlock();
-      look();
+      on_poll();
     }
   } catch (...) {
     failure = current_error();

@@ -27,10 +27,10 @@ class CheckpointEndpoint final {
 
   DeviceProgress progress() const { return engine_.progress(); }
 
-  /// Runs a program to its end. Blocks; calls `look` about 50 times a second meanwhile. Throws the
-  /// errors of transfers and of `look`. If a device has failed or nothing moves, only `look` can
-  /// end the call.
-  void run(const StepRequest& request, const std::function<void()>& look);
+  /// Runs a program to its end. Blocks; calls `on_poll` about 50 times a second meanwhile. Throws
+  /// the errors of transfers and of `on_poll`. If a device has failed or nothing moves, only
+  /// `on_poll` can end the call.
+  void run(const StepRequest& request, const std::function<void()>& on_poll);
 
  private:
   /// Batch source of the driver, which reads no data.

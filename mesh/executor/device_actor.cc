@@ -38,7 +38,7 @@ DeviceEngine& DeviceActor::engine() {
 
 std::vector<std::byte> DeviceActor::open(DeviceSetup setup) {
   const InHandler inside(*board_, "open");
-  if (engine_) engine_->renew(setup);
+  if (engine_) engine_->move_to_epoch(setup);
   else engine_.emplace(setup, *batches_, hardware_, board_, log_);
   log_.info("{}: device {} on host {} of the run: {}", name_, setup.data.device, setup.data.host,
             engine_->description());
@@ -52,7 +52,7 @@ void DeviceActor::connect(const std::vector<transfer::PeerAddress>& peers) {
 transfer::DeviceCapabilities DeviceActor::place() {
   const transfer::DeviceCapabilities& place = engine().place();
   if (place.is_gpu && place.library.empty())
-    log_.warning("{}: what goes to other GPUs goes through host memory: {}", name_,
+    log_.warning("{}: transfers to other GPUs go through host memory: {}", name_,
                  place.library_error);
   else if (place.is_gpu) log_.info("{}: reaches other GPUs by {}", name_, place.library);
   return place;
@@ -67,7 +67,7 @@ void DeviceActor::open_communicators(const CommunicatorSetup& setup) {
   const InHandler inside(*board_, "open_communicators");
   engine().open_communicators(setup);
   if (!setup.changes.create.empty())
-    log_.info("{}: {} communicators of the run are new", name_, setup.changes.create.size());
+    log_.info("{}: opened {} communicators", name_, setup.changes.create.size());
 }
 
 void DeviceActor::cancel_collectives(std::string why) {

@@ -53,9 +53,9 @@ class DeviceActor final {
   /// Runs a program that only moves data in host memory, beside run(). At most one at a time. After
   /// an error the mesh cannot be used.
   actors::task<> run_in_background(StepRequest request);
-  /// Stores the driver's note for recall(), which any later driver may call.
-  void remember(SnapshotManifest note) { note_ = std::move(note); }
-  SnapshotManifest recall() const { return note_; }
+  /// Stores the driver's note for load_note(), which any later driver may call.
+  void store_note(SnapshotManifest note) { note_ = std::move(note); }
+  SnapshotManifest load_note() const { return note_; }
   /// Returns the free bytes of this process's host, or nothing if unknown.
   std::optional<std::uint64_t> available_memory();
 
@@ -69,8 +69,8 @@ class DeviceActor final {
       actors::on<&DeviceActor::description>("description"),
       actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
       actors::on<&DeviceActor::run_in_background>("run_in_background", actors::urgent),
-      actors::on<&DeviceActor::remember>("remember", actors::urgent),
-      actors::on<&DeviceActor::recall>("recall", actors::urgent),
+      actors::on<&DeviceActor::store_note>("store_note", actors::urgent),
+      actors::on<&DeviceActor::load_note>("load_note", actors::urgent),
       actors::on<&DeviceActor::available_memory>("available_memory"));
 
  private:

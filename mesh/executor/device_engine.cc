@@ -53,10 +53,10 @@ void DeviceEngine::use_transfers() {
                             clock_, setup_.data.epoch});
   beside_->low_priority = true;
   resources_->board = board_.get();
-  board_->count(transfers_);
+  board_->set_engine(transfers_);
 }
 
-void DeviceEngine::renew(const DeviceSetup& setup) {
+void DeviceEngine::move_to_epoch(const DeviceSetup& setup) {
   collectives_.reset();
   setup_ = setup;
   // The old engine must end first. A running report may keep it alive for a moment.
@@ -82,8 +82,9 @@ const transfer::DeviceCapabilities& DeviceEngine::place() {
 CollectiveStream& DeviceEngine::collectives() {
   if (collectives_) return *collectives_;
   if (const auto& at = place(); library_->collectives == nullptr || device_->is_host_memory()) {
-    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}",
-                setup_.data.device, at.is_gpu ? at.library_error : "it is not a GPU");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "device {}: device collectives are not available: {}", setup_.data.device,
+                at.is_gpu ? at.library_error : "it is not a GPU");
   }
   collectives_.emplace(setup_.data.device, *library_->collectives, *device_, clock_);
   resources_->library = &*collectives_;
@@ -142,7 +143,7 @@ const std::shared_ptr<const Program>& DeviceEngine::program(const std::string& n
 std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
                                                  std::function<void()> wake) {
   const auto& installed = program(request.program);
-  board_->begin(installed, request.run);
+  board_->begin(installed, request.execution_number);
   return std::make_unique<Interpreter>(*installed, request, *resources_, std::move(wake));
 }
 

@@ -28,7 +28,7 @@ class DeviceEngine final {
 
   /// Moves to the next epoch, after a device died. Drops connections and communicators; keeps
   /// memory and programs. Nothing may be running.
-  void renew(const DeviceSetup& setup);
+  void move_to_epoch(const DeviceSetup& setup);
 
   std::vector<std::byte> address() const { return transfers_->address(); }
   void connect(const std::vector<transfer::PeerAddress>& peers);

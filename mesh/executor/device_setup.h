@@ -26,9 +26,9 @@ struct DeviceSetup {
 /// InMemoryCheckpoint are complete. A value.
 struct SnapshotManifest {
   struct Slot {
-    std::int64_t step = 0;  ///< Steps done when the slot was filled; 0: incomplete.
-    bool held = false;      ///< True if the holders' copies are complete too.
-    static constexpr auto fields = weft::fields(&Slot::step, &Slot::held);
+    std::int64_t step = 0;    ///< Steps done when the slot was filled; 0: incomplete.
+    bool on_backups = false;  ///< True if the backup devices' copies are complete too.
+    static constexpr auto fields = weft::fields(&Slot::step, &Slot::on_backups);
   };
   std::uint64_t number = 0;  ///< Grows with each note; 0: no note.
   std::string groups;        ///< Digest of the replica groups of the slots.

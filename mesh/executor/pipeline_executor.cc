@@ -59,7 +59,7 @@ bool same_flows(const Compiled& before, const Compiled& after) {
 template <typename Result>
 Result watched(actors::Future<Result> future, StallMonitor watch) {
   try {
-    while (!future.wait_for(watch.interval())) watch.look();
+    while (!future.wait_for(watch.interval())) watch.poll_devices();
   } catch (...) {
     future.cancel();
     throw;
@@ -94,7 +94,7 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
   try {
     guarded([&] {
       if (options_.recovery.adopt_existing) {
-        devices_.take_over();
+        devices_.adopt_devices();
         recovery_.take_over(devices_);
       } else {
         recovery_.start(devices_);
@@ -102,14 +102,14 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
       devices_.find_devices();
       begin(std::move(planned));
     });
-    if (const auto slot = newest_snapshot()) inherited_step_ = kept_[*slot].step;
+    if (const auto slot = newest_snapshot()) adopted_step_ = snapshots_[*slot].step;
     return;
   } catch (const Error& thrown) {
     error = thrown;
   }
   if (!recovers_from(*error)) throw Error(*error);
   const Recovered recovered = recover(*error);
-  inherited_step_ = recovered.kept_step;
+  adopted_step_ = recovered.kept_step;
   if (options_.recovery.on_early_recovery) options_.recovery.on_early_recovery(recovered);
 }
 
@@ -121,7 +121,7 @@ void PipelineExecutor::begin(std::optional<TrainingPlan> planned) {
   if (options_.recovery.adopt_existing) fetch_manifest();
   plan_ = plan_for(layout_, numbering, std::move(planned));
   open_communicators(devices_.meshes(), plan_, ledger_);
-  if (inherited_) inherit(*inherited_);
+  if (adopted_manifest_) adopt_snapshots(*adopted_manifest_);
   else drop_copies_beyond_memory();
   copies_ = plan_.copies_checkpoints();
   checkpoint_ = plan_.checkpoint;
@@ -154,7 +154,7 @@ TrainingPlan PipelineExecutor::plan_for(ParallelConfig layout, const DeviceNumbe
 /// Drops copies if a machine lacks memory for them: first those for recovery, then those for
 /// checkpoints. Called before the run allocates memory.
 void PipelineExecutor::drop_copies_beyond_memory() {
-  if (!plan_.kept.empty())
+  if (!plan_.snapshots.empty())
     if (auto why = find_short_machine()) drop_kept_state(plan_, std::move(*why));
   if (plan_.copies_checkpoints())
     if (auto why = find_short_machine()) drop_checkpoint_copies(plan_, std::move(*why));
@@ -168,7 +168,7 @@ std::optional<std::string> PipelineExecutor::find_short_machine() const {
     const transfer::DeviceId device(i);
     MemoryForecast& machine = machines[devices_.machine_of(device)];
     const std::uint64_t copies =
-        checkpoint_copy_bytes(plan_, device) + snapshot_bytes(plan_.kept, device);
+        checkpoint_copy_bytes(plan_, device) + snapshot_bytes(plan_.snapshots, device);
     machine.copies += copies;
     machine.needed += host_memory(plan_, device) - copies;
     if (free[i]) machine.free = std::min(machine.free.value_or(*free[i]), *free[i]);
@@ -210,7 +210,7 @@ void PipelineExecutor::measure_clocks() {
 
 StepResult PipelineExecutor::run(StepRequest request) {
   return guarded([&] {
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     const bool trains = request.program == kTrainProgram;
     const std::vector<Program>& programs = trains ? plan_.train.programs : plan_.validate.programs;
     std::vector<StepReport> reports = run_step(
@@ -236,25 +236,25 @@ void PipelineExecutor::switch_layout(const ParallelConfig& layout) {
     other.device_places = plan_.layout.device_places;
     other.checkpoint_copy_mode = plan_.layout.checkpoint_copy_mode;
     other.snapshot_mode = plan_.layout.snapshot_mode;
-    use(make_training_plan(other, model_, devices_.places(), plan_.network));
+    install_plan(make_training_plan(other, model_, devices_.places(), plan_.network));
     tuner_ = ScheduleTuner();
   });
 }
 
 /// Replaces the plan but keeps its checkpoint programs, which a gather() may be using.
-void PipelineExecutor::replace(TrainingPlan plan) {
+void PipelineExecutor::replace_plan(TrainingPlan plan) {
   plan.checkpoint = std::move(plan_.checkpoint);
   plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
   plan.no_copies_reason = std::move(plan_.no_copies_reason);
-  plan.kept = std::move(plan_.kept);
+  plan.snapshots = std::move(plan_.snapshots);
   plan.no_snapshots_reason = std::move(plan_.no_snapshots_reason);
   plan_ = std::move(plan);
 }
 
 /// Installs `plan`, which may differ only in the programs "train" and "validate".
-void PipelineExecutor::use(TrainingPlan plan) {
+void PipelineExecutor::install_plan(TrainingPlan plan) {
   open_communicators(devices_.meshes(), plan, ledger_);
-  replace(std::move(plan));
+  replace_plan(std::move(plan));
   outdated_ = all_devices();
   install(plan_.train.programs);
   install(plan_.validate.programs);
@@ -269,11 +269,11 @@ std::string PipelineExecutor::replan_for_network(const std::vector<double>& egre
   std::string text = describe_change(plan_, network);
   TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), network);
   if (same_flows(plan_.train, changed.train) && same_flows(plan_.validate, changed.validate)) {
-    replace(std::move(changed));
+    replace_plan(std::move(changed));
     return "";
   }
-  use(std::move(changed));
-  return text + "; transfers planned anew";
+  install_plan(std::move(changed));
+  return text + "; transfers were planned again";
 }
 
 /// Applies the tuner's advice after a training step.
@@ -282,7 +282,7 @@ void PipelineExecutor::apply_tuner(StepResult& result) {
       tuner_.after_step(plan_, result, [&](const ParallelConfig& layout) {
         return make_training_plan(layout, model_, devices_.places(), plan_.network);
       });
-  if (advice.plan) use(std::move(*advice.plan));
+  if (advice.plan) install_plan(std::move(*advice.plan));
   if (!advice.note.empty()) result.note += (result.note.empty() ? "" : "; ") + advice.note;
 }
 
@@ -290,7 +290,7 @@ void PipelineExecutor::copy_state() {
   guarded([&] {
     StepRequest request;
     request.program = plan_.checkpoint_copy.front().name;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     run_step(request, watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
   });
 }
@@ -298,7 +298,7 @@ void PipelineExecutor::copy_state() {
 void PipelineExecutor::gather(const ReadStateSlice& take, const std::stop_token& stop) {
   for (const CheckpointBatch& batch : checkpoint_) {
     if (copies_) run_background_transfer(batch.gather.front().name, stop);
-    else move(batch.gather);
+    else run_transfer_program(batch.gather);
     read_batch(batch, driver_->checkpoint_buffer(), take);
   }
 }
@@ -307,7 +307,7 @@ void PipelineExecutor::restore(const WriteStateSlice& give, std::int64_t /*steps
   discard_snapshots();
   for (const CheckpointBatch& batch : checkpoint_) {
     fill_batch(batch, driver_->checkpoint_buffer(), give);
-    move(batch.scatter);
+    run_transfer_program(batch.scatter);
   }
 }
 
@@ -316,7 +316,7 @@ std::vector<DeviceTrace> PipelineExecutor::take_traces() { return std::exchange(
 void PipelineExecutor::release() {
   cancel_replication();
   driver_.reset();
-  devices_.end();
+  devices_.end_processes();
 }
 
 /// Cancels collectives: a device that waits for a dead one in a collective cannot see the death.
@@ -363,18 +363,19 @@ StallMonitor PipelineExecutor::watch(const StepRequest& request, std::string wha
     devices_.report(transfer::DeviceId(named), "no progress", line);
   };
   if (with_driver) devices.driver = [this] { return driver_->progress(); };
-  return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
+  return {options_.progress, request.execution_number, std::move(what), std::move(devices), clock_};
 }
 
-void PipelineExecutor::move(const std::vector<Program>& programs) {
+void PipelineExecutor::run_transfer_program(const std::vector<Program>& programs) {
   guarded([&] {
     StepRequest request;
     request.program = programs.front().name;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     Reports reports = start(request);
     StallMonitor progress =
         watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs, true);
-    move_with_driver(request, std::move(reports), progress.interval(), [&] { progress.look(); });
+    move_with_driver(request, std::move(reports), progress.interval(),
+                     [&] { progress.poll_devices(); });
   });
 }
 
@@ -386,25 +387,25 @@ void PipelineExecutor::run_background_transfer(const std::string& program,
   std::optional<Error> error;
   try {
     const std::lock_guard alone(beside_);
-    StallMonitor holds = watch(hold_request_, "the copy for recovery", nullptr);
-    while (hold_ && !hold_->wait_for(std::chrono::milliseconds(20))) {
-      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
-      if (!step_runs_) holds.look();
+    StallMonitor holds = watch(replication_request_, "the copy for recovery", nullptr);
+    while (replication_ && !replication_->wait_for(std::chrono::milliseconds(20))) {
+      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was cancelled");
+      if (!step_runs_) holds.poll_devices();
     }
     StepRequest request;
     request.program = program;
-    request.run = ++runs_;
+    request.execution_number = ++runs_;
     auto done =
         devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_in_background>(request);
     StallMonitor progress =
         watch(request, fmt::format("'{}' of a checkpoint", program), nullptr, true);
-    const auto look = [&] {
-      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
-      if (!step_runs_) progress.look();
+    const auto on_poll = [&] {
+      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was cancelled");
+      if (!step_runs_) progress.poll_devices();
     };
     move_with_driver(request, std::move(done),
                      std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),
-                     look);
+                     on_poll);
     return;
   } catch (const Error& thrown) {
     error = thrown;
@@ -416,22 +417,22 @@ void PipelineExecutor::run_background_transfer(const std::string& program,
   throw *error;
 }
 
-/// Runs the driver's part and waits for it and for the devices' part, `done`. Calls `look`
+/// Runs the driver's part and waits for it and for the devices' part, `done`. Calls `on_poll`
 /// meanwhile, at least every `interval`. An error of any of the three cancels the rest.
 template <typename Done>
 void PipelineExecutor::move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
-                                        const std::function<void()>& look) {
+                                        const std::function<void()>& on_poll) {
   bool ended = false;
-  const auto look_at_both = [&] {
-    look();
+  const auto poll_both = [&] {
+    on_poll();
     // A failed device does not finish its transfers, so its error ends the driver's part.
     if (ended || !done.ready()) return;
     ended = true;
     done.get();
   };
   try {
-    driver_->run(request, look_at_both);
-    while (!ended && !done.wait_for(interval)) look_at_both();
+    driver_->run(request, poll_both);
+    while (!ended && !done.wait_for(interval)) poll_both();
     if (!ended) done.get();
   } catch (...) {
     if (!ended) done.cancel();

@@ -18,7 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "mesh/costs/schedule_tuner.h"
-#include "mesh/executor/device_actors.h"
+#include "mesh/executor/device_group.h"
 #include "mesh/executor/stall_monitor.h"
 #include "mesh/runtime/training_engine.h"
 
@@ -74,16 +74,16 @@ class PipelineExecutor final : public TrainingEngine {
   /// errors of make_training_plan(); then nothing changes.
   void switch_layout(const ParallelConfig& layout);
 
-  bool copies() const override { return copies_; }
+  bool supports_copies() const override { return copies_; }
   void copy_state() override;
-  /// If copies() is true, one thread other than the group's may call it beside steps.
+  /// If supports_copies(), one thread other than the group's may call it beside steps.
   void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) override;
   void restore(const WriteStateSlice& give, std::int64_t steps_done) override;
   bool recovers_from(const Error& error) const override;
   /// Live actors keep their memory and programs.
   Recovered recover(const Error& why) override;
   void snapshot_state(std::int64_t steps_done) override;
-  std::int64_t adopted_step() const override { return inherited_step_; }
+  std::int64_t adopted_step() const override { return adopted_step_; }
   void restore_snapshot() override;
   void reset_parameters() override;
   std::vector<DeviceTrace> take_traces() override;
@@ -105,21 +105,21 @@ class PipelineExecutor final : public TrainingEngine {
   void install(const std::vector<Program>& programs, On devices = On::kAllDevices);
   std::set<transfer::DeviceId> all_devices() const;
   void initialize();
-  void replace(TrainingPlan plan);
-  void use(TrainingPlan plan);
+  void replace_plan(TrainingPlan plan);
+  void install_plan(TrainingPlan plan);
   std::string replan_for_network(const std::vector<double>& egress_rates);
   void apply_tuner(StepResult& result);
 
   Reports start(const StepRequest& request);
   StallMonitor watch(const StepRequest& request, std::string what,
                      const std::vector<Program>* programs, bool with_driver = false);
-  void move(const std::vector<Program>& programs);
+  void run_transfer_program(const std::vector<Program>& programs);
   void run_background_transfer(const std::string& program, const std::stop_token& stop);
   /// Runs programs without the driver to their end. Meanwhile gather() does not judge progress.
   std::vector<StepReport> run_step(const StepRequest& request, StallMonitor watch);
   template <typename Done>
   void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
-                        const std::function<void()>& look);
+                        const std::function<void()>& on_poll);
   void remember_traces(std::vector<StepReport>& reports);
   void measure_clocks();
   /// Calls `f` and throws the cause of an error rather than the symptom: a connection error may
@@ -143,7 +143,7 @@ class PipelineExecutor final : public TrainingEngine {
   const SteadyClock clock_;
   actors::RunRecovery none_;  ///< Used if the group does not recover.
   actors::RunRecovery& recovery_;
-  DeviceActors devices_;
+  DeviceGroup devices_;
   TrainingPlan plan_;
   transfer::CommunicatorCache ledger_;
   std::unique_ptr<CheckpointEndpoint> driver_;
@@ -161,38 +161,38 @@ class PipelineExecutor final : public TrainingEngine {
   std::uint64_t steps_ = 0, next_network_check_ = 8;  ///< Counts training steps.
   ScheduleTuner tuner_;
   /// State of one slot of InMemoryCheckpoint on the devices.
-  struct Kept {
-    std::int64_t step = 0;                   ///< Steps done when the slot was filled; 0: empty.
-    bool held = false;                       ///< True if the holders' copies are complete too.
-    std::vector<ReplicaGroup> groups{};      ///< Replica groups of that time.
-    std::set<transfer::DeviceId> without{};  ///< Devices added since then.
+  struct Snapshot {
+    std::int64_t step = 0;               ///< Steps done when the slot was filled; 0: empty.
+    bool on_backups = false;             ///< True if the backup devices' copies are complete too.
+    std::vector<ReplicaGroup> groups{};  ///< Replica groups of that time.
+    std::set<transfer::DeviceId> missing_devices{};  ///< Devices added since then, which lack it.
   };
   /// Returns the slot with the newest state that all devices can obtain, or nothing.
   std::optional<std::size_t> newest_snapshot() const;
   std::optional<std::vector<Program>> fetch_of(std::size_t slot) const;
-  /// Starts the due transfer to holders, unless a background transfer is running.
+  /// Starts the due transfer to backup devices, unless a background transfer is running.
   void start_replication();
-  /// Marks the slot as held once the transfer to holders is complete.
+  /// Sets on_backups of the slot once the transfer to backup devices is complete.
   void finish_replication();
   void cancel_replication();
   void discard_snapshots();
-  /// Leaves a note of the kept slots with all devices, for a restarted driver.
+  /// Leaves a note of the complete slots with all devices, for a restarted driver.
   void publish_manifest();
   /// Reads the note that the previous driver left, if any.
   void fetch_manifest();
-  /// Takes the complete slots of that note into kept_. Needs the plan.
-  void inherit(const SnapshotManifest& note);
+  /// Takes the complete slots of that note into snapshots_. Needs the plan.
+  void adopt_snapshots(const SnapshotManifest& note);
   void run_programs(const std::vector<Program>& programs, std::string what);
-  std::array<Kept, InMemoryCheckpoint::kSlots> kept_;
-  /// Guards background transfers, one at a time: a checkpoint batch, or a transfer to holders.
+  std::array<Snapshot, InMemoryCheckpoint::kSlots> snapshots_;
+  /// Guards background transfers, one at a time: a checkpoint batch, or a replication.
   std::mutex beside_;
-  std::optional<actors::Future<void>> hold_;       // guarded by beside_
-  StepRequest hold_request_;                       // guarded by beside_; the request of hold_
-  std::optional<std::size_t> hold_due_, holding_;  ///< Slot due to be sent; being sent.
-  bool keep_due_ = false;
+  std::optional<actors::Future<void>> replication_;           // guarded by beside_
+  StepRequest replication_request_;                           // guarded by beside_
+  std::optional<std::size_t> replication_due_, replicating_;  ///< Slot due to be sent; being sent.
+  bool snapshot_due_ = false;
   std::uint64_t notes_ = 0;  ///< Number of the last note, over all drivers of the run.
-  std::optional<SnapshotManifest> inherited_;
-  std::int64_t inherited_step_ = 0;
+  std::optional<SnapshotManifest> adopted_manifest_;
+  std::int64_t adopted_step_ = 0;
 };
 
 }  // namespace weft::mesh

@@ -27,13 +27,13 @@ bool StallDetector::has_moved(const Reports& reports, TimePoint now) const {
   return false;
 }
 
-StallDetector::Verdict StallDetector::look(const Reports& reports, TimePoint now) {
+StallDetector::Verdict StallDetector::check(const Reports& reports, TimePoint now) {
   bool all_answer = true, begun = false;
   Verdict verdict;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     all_answer = all_answer && reports[i].has_value();
     if (!reports[i]) continue;
-    begun = begun || reports[i]->inside || reports[i]->position.run == run_;
+    begun = begun || reports[i]->inside || reports[i]->position.execution_number == run_;
     const bool longer =
         !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
     if (reports[i]->inside && longer) verdict.device = i;
@@ -43,14 +43,14 @@ StallDetector::Verdict StallDetector::look(const Reports& reports, TimePoint now
     at_last_move_ = reports;
     told_.reset();
   }
-  verdict.still = now - *moved_;
+  verdict.stalled_for = now - *moved_;
   if (verdict.device && limits_.longest_op &&
       reports[*verdict.device]->inside_seconds >= in_seconds(*limits_.longest_op)) {
     verdict.kind = Kind::kOpTooLong;
-  } else if (verdict.still >= limits_.no_progress) {
+  } else if (verdict.stalled_for >= limits_.no_progress) {
     const bool due = !told_ || now - *told_ >= limits_.no_progress;
     if (all_answer && !verdict.device) verdict.kind = Kind::kDeadlock;
-    else if (due) verdict.kind = Kind::kStill;
+    else if (due) verdict.kind = Kind::kStalled;
     if (due) told_ = now;
   }
   return verdict;

@@ -22,28 +22,28 @@ struct ProgressLimits {
 ///
 /// Progress is any instruction finished, any chunk moved, and any bytes received beyond keep-alive
 /// traffic. Time before the first device has begun does not count. If nothing has moved for
-/// `no_progress` while a device is inside an op or does not answer, the verdict is kStill, repeated
-/// every `no_progress`. If no device is inside an op (a deadlock, or a hanging connection), it is
-/// kDeadlock. It is kOpTooLong if an op exceeds `longest_op`.
+/// `no_progress` while a device is inside an op or does not answer, the verdict is kStalled,
+/// repeated every `no_progress`. If no device is inside an op (a deadlock, or a hanging
+/// connection), it is kDeadlock. It is kOpTooLong if an op exceeds `longest_op`.
 class StallDetector final {
  public:
   /// Reports by device; nothing for a device that does not answer. Others must judge whether it
   /// lives.
   using Reports = std::vector<std::optional<DeviceProgress>>;
-  enum class Kind : std::uint8_t { kFine, kStill, kDeadlock, kOpTooLong };
+  enum class Kind : std::uint8_t { kProgressing, kStalled, kDeadlock, kOpTooLong };
   struct Verdict {
-    Kind kind = Kind::kFine;
-    Nanoseconds still = Nanoseconds::zero();  ///< Time since the last progress.
+    Kind kind = Kind::kProgressing;
+    Nanoseconds stalled_for = Nanoseconds::zero();  ///< Time since the last progress.
     /// Device that has been inside an op or handler for the longest time.
     std::optional<std::size_t> device;
   };
 
-  /// `run`: number of the execution (StepRequest::run).
+  /// `run`: number of the execution (StepRequest::execution_number).
   StallDetector(const ProgressLimits& limits, std::uint64_t run) : limits_(limits), run_(run) {}
 
-  /// Interval between calls of look() that suits the limits.
+  /// Interval between calls of check() that suits the limits.
   Nanoseconds interval() const;
-  Verdict look(const Reports& reports, TimePoint now);
+  Verdict check(const Reports& reports, TimePoint now);
 
  private:
   /// Returns whether any device has progressed since the last move.

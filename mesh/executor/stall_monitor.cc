@@ -13,16 +13,16 @@ namespace weft::mesh {
 StallMonitor::StallMonitor(const ProgressLimits& limits, std::uint64_t run, std::string what,
                            Devices devices, const Clock& clock)
     : run_(run),
-      judge_(limits, run),
+      detector_(limits, run),
       what_(std::move(what)),
       devices_(std::move(devices)),
       clock_(clock),
       asked_(clock.now()) {}
 
-void StallMonitor::look() {
+void StallMonitor::poll_devices() {
   const TimePoint now = clock_.now();
   if (!answers_) {
-    if (now - asked_ < judge_.interval()) return;
+    if (now - asked_ < detector_.interval()) return;
     answers_.emplace(devices_.ask());
     asked_ = now;
   }
@@ -32,18 +32,18 @@ void StallMonitor::look() {
     reports_.push_back(answer.ok() ? std::optional(answer.value()) : std::nullopt);
   answers_.reset();
   if (devices_.driver) reports_.push_back(devices_.driver());
-  const StallDetector::Verdict verdict = judge_.look(reports_, now);
+  const StallDetector::Verdict verdict = detector_.check(reports_, now);
   switch (verdict.kind) {
-    case StallDetector::Kind::kFine: return;
-    case StallDetector::Kind::kStill:
-      return devices_.on_stall(verdict.device.value_or(0), still(verdict));
+    case StallDetector::Kind::kProgressing: return;
+    case StallDetector::Kind::kStalled:
+      return devices_.on_stall(verdict.device.value_or(0), stalled_text(verdict));
     case StallDetector::Kind::kDeadlock:
       throw_error(ErrorCode::kDeadlineExceeded,
-                  "{} does not end: nothing has moved for {}, and no device is inside an op{}{}",
-                  what_, format_seconds(in_seconds(verdict.still)), stuck_chunk(), stall());
+                  "{} is stuck: no device has made progress for {}, and none is running an op{}{}",
+                  what_, format_seconds(in_seconds(verdict.stalled_for)), stuck_chunk(), stall());
     case StallDetector::Kind::kOpTooLong:
       throw_error(ErrorCode::kDeadlineExceeded,
-                  "{} does not end: {}, which is more than cluster.longest_op allows", what_,
+                  "{} was stopped: {}, which is longer than cluster.longest_op", what_,
                   inside(*verdict.device));
   }
 }
@@ -55,22 +55,22 @@ std::string StallMonitor::inside(std::size_t device) const {
     op = describe_instruction((*devices_.programs)[device], at.position.instruction);
   const std::string what =
       op.empty() ? fmt::format("an op of '{}'", at.position.program) : fmt::format("'{}'", op);
-  return fmt::format("{} has been inside {} for {}", devices_.names[device], what,
+  return fmt::format("{} has been running {} for {}", devices_.names[device], what,
                      format_seconds(at.inside_seconds));
 }
 
-std::string StallMonitor::still(const StallDetector::Verdict& verdict) const {
-  std::string text = fmt::format("{}: nothing has moved for {}: ", what_,
-                                 format_seconds(in_seconds(verdict.still)));
+std::string StallMonitor::stalled_text(const StallDetector::Verdict& verdict) const {
+  std::string text = fmt::format("{}: no progress for {}: ", what_,
+                                 format_seconds(in_seconds(verdict.stalled_for)));
   if (verdict.device) {
     std::size_t others = 0;
     for (std::size_t i = 0; i < reports_.size(); ++i)
       others += reports_[i] && reports_[i]->inside && i != *verdict.device ? 1 : 0;
     return text + inside(*verdict.device) +
-           (others == 0 ? "" : fmt::format(", and {} more are inside ops", others));
+           (others == 0 ? "" : fmt::format(", and {} more devices are running ops", others));
   }
   for (std::size_t i = 0; i < reports_.size(); ++i) {
-    if (!reports_[i]) return text + devices_.names[i] + " does not answer";
+    if (!reports_[i]) return text + devices_.names[i] + " does not respond";
   }
   return text;
 }
@@ -79,8 +79,7 @@ std::string StallMonitor::stuck_chunk() const {
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (reports_[i] && reports_[i]->arriving > 0)
       return fmt::format(
-          "; a chunk on its way to {} has stopped: look at the network to it (a firewall between "
-          "the hosts, a link)",
+          "; data for {} has stopped arriving: check the network to its host (firewall, link)",
           devices_.names[i]);
   }
   return "";
@@ -92,7 +91,7 @@ std::string StallMonitor::stall() const {
   std::vector<std::optional<transfer::OperationKey>> collectives;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     const ProgramPosition& at = reports_[i]->position;
-    const bool begun = at.program == (*devices_.programs)[i].name && at.run == run_;
+    const bool begun = at.program == (*devices_.programs)[i].name && at.execution_number == run_;
     next.push_back(begun ? static_cast<std::size_t>(at.instruction) : 0);
     collectives.push_back(begun ? at.collective : std::nullopt);
   }

@@ -34,20 +34,20 @@ class StallMonitor final {
   StallMonitor(const ProgressLimits& limits, std::uint64_t run, std::string what, Devices devices,
                const Clock& clock);
 
-  Nanoseconds interval() const { return judge_.interval(); }
+  Nanoseconds interval() const { return detector_.interval(); }
   /// Call about every interval(). Throws Error(kDeadlineExceeded) if the execution is deadlocked or
   /// an op takes too long. The message says which device waits for which, or the device, its op and
   /// the time.
-  void look();
+  void poll_devices();
 
  private:
   std::string inside(std::size_t device) const;
-  std::string still(const StallDetector::Verdict& verdict) const;
+  std::string stalled_text(const StallDetector::Verdict& verdict) const;
   std::string stuck_chunk() const;
   std::string stall() const;
 
   const std::uint64_t run_;
-  StallDetector judge_;
+  StallDetector detector_;
   const std::string what_;
   const Devices devices_;
   const Clock& clock_;

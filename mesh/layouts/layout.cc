@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
-#include "mesh/layouts/internal/apply.h"
+#include "mesh/layouts/internal/apply_layout.h"
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {
@@ -113,9 +113,10 @@ LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh) {
   for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
     const auto index = static_cast<int>(a);
     const bool is_data = std::ranges::find(data, index) != data.end();
-    const bool is_known = std::ranges::find(axes.spare, index) != axes.spare.end();
+    const bool is_known =
+        std::ranges::find(axes.parameter_axes, index) != axes.parameter_axes.end();
     if (mesh.axes()[a].size > 1 && !is_known && (!is_data || shards_data))
-      axes.spare.push_back(index);
+      axes.parameter_axes.push_back(index);
   }
   return axes;
 }
@@ -136,14 +137,16 @@ std::vector<std::string> layout_names() {
 
 FeatureSplits feature_splits(const LayoutChoice& choice, const DeviceMesh& mesh) {
   const LayoutAxes axes = axes_of(choice, mesh);
-  return {ways(axes.contract.n, mesh), ways(axes.expand.n, mesh), ways(axes.contract.k, mesh)};
+  return {num_parts(axes.contract.n, mesh), num_parts(axes.expand.n, mesh),
+          num_parts(axes.contract.k, mesh)};
 }
 
 ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice,
                                  int microbatches) {
   const LayoutAxes axes = axes_of(choice, part.mesh);
   try {
-    return apply(part, axes, choice.gather.value_or(Gather::kMicrobatch), microbatches);
+    return apply_layout(part, axes, choice.gather.value_or(GatherFrequency::kMicrobatch),
+                        microbatches);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig) throw;
     fail(fmt::format("layout '{}': {}", choice.name, error.message()));

@@ -42,7 +42,7 @@ struct LayoutChoice {
   /// True if parameters are split over the data axis too, as in `fsdp`.
   bool shard_data = false;
   /// Absent: kStep if memory allows it (see ParallelConfig::memory), else kMicrobatch.
-  std::optional<Gather> gather = {};
+  std::optional<GatherFrequency> gather = {};
   friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };
 

@@ -37,12 +37,12 @@ void check_divides(const std::string& what, const Shape& shape, const Labels& la
     std::int64_t ways = 1;
     for (const int axis : spec.dims[d]) ways *= mesh.axes()[axis].size;
     if (shape[d] % ways != 0) {
-      throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh "
-                              "{}, which does not divide; change "
-                              "the model, the mesh's shape or the sharding of '{}'",
-                              what, weft::to_string(shape), ways, labels[d], shape[d],
-                              to_string(mesh), labels[d]))
+      throw Error(
+          ErrorCode::kInvalidConfig,
+          fmt::format("{} of shape {} cannot be split evenly {} ways along its axis '{}' of size "
+                      "{} on mesh {}; change the model, the mesh's shape or the sharding of '{}'",
+                      what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh),
+                      labels[d]))
           .at("sharding");
     }
   }
@@ -69,7 +69,7 @@ class ByRules {
     Spec spec = spec_for(labels, rules_, part_.mesh);
     check_divides(what, part_.graph.value(id).type.shape, labels, spec, part_.mesh);
     current_[id] = spec;
-    result_.homes[id] = std::move(spec);
+    result_.storage_specs[id] = std::move(spec);
   }
 
   /// Keeps the parameters that forward nodes read.

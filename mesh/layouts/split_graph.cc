@@ -11,9 +11,9 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/ops/op_definition.h"
+#include "mesh/layouts/feature_kind.h"
 #include "mesh/layouts/internal/output_layer.h"
 #include "mesh/layouts/labels.h"
-#include "mesh/layouts/stream.h"
 
 namespace weft::mesh {
 namespace {
@@ -109,9 +109,9 @@ class Splitter {
   /// Returns the ways in which the value's last dimension is split.
   std::int64_t ways_of(ValueId id, const FeatureSplits& splits) const {
     switch (feature_kind_of(labels_[id.value()].back())) {
-      case Stream::kNone: return 1;
-      case Stream::kResidual: return splits.residual;
-      case Stream::kHidden: return splits.hidden;
+      case FeatureKind::kNone: return 1;
+      case FeatureKind::kResidual: return splits.residual;
+      case FeatureKind::kHidden: return splits.hidden;
     }
     return 1;
   }
@@ -158,8 +158,8 @@ class Splitter {
     const std::int64_t heads = heads_of_width(width), unit = std::lcm(ways, heads);
     throw Error(
         ErrorCode::kInvalidConfig,
-        fmt::format("a layer norm's width of {} does not divide into {}; the next that "
-                    "does{} is {}",
+        fmt::format("a layer norm's width of {} cannot be split evenly {} ways; the next width "
+                    "that can{} is {}",
                     width, ways, heads > 1 ? fmt::format(", and that {} heads divide,", heads) : "",
                     (width + unit - 1) / unit * unit))
         .at("layout");

@@ -56,7 +56,7 @@ class Partitioner {
   }
 
   const Spec& home(MeshId mesh, ValueId value) const {
-    const auto& homes = request_.strategies[mesh].homes;
+    const auto& homes = request_.strategies[mesh].storage_specs;
     const auto found = homes.find(value);
     WEFT_CHECK(found != homes.end(), "'{}' has no home on mesh {}", graph_.value(value).name,
                device_mesh(mesh).name());
@@ -83,16 +83,17 @@ class Partitioner {
     return known.id;
   }
 
-  /// Returns whether the copy is available in this pass. With Gather::kUse, backward passes find
-  /// only the homes of what a forward has made.
+  /// Returns whether the copy is available in this pass. With GatherFrequency::kUse, backward
+  /// passes find only the homes of what a forward has made.
   bool is_there(MeshId mesh, const AvailableValue& known, Pass pass) const {
     const bool same_direction = known.in_forward == (pass == Pass::kForward);
     if (same_direction && known.order > static_cast<double>(lowering_.value())) return false;
     const ShardingStrategy& strategy = request_.strategies[mesh];
-    if (strategy.gather != Gather::kUse || !known.in_forward || pass == Pass::kForward) return true;
+    if (strategy.gather != GatherFrequency::kUse || !known.in_forward || pass == Pass::kForward)
+      return true;
     const LocalValue& value = local(mesh, known.id);
-    const auto home = strategy.homes.find(value.value);
-    return home == strategy.homes.end() || home->second == value.spec;
+    const auto home = strategy.storage_specs.find(value.value);
+    return home == strategy.storage_specs.end() || home->second == value.spec;
   }
 
   /// Places each parameter on the meshes whose forward nodes read it.
@@ -113,7 +114,8 @@ class Partitioner {
       const Value& value = graph_.value(parameter.value);
       const auto at = homes.find(parameter.value);
       if (at == homes.end())
-        throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
+        throw_error(ErrorCode::kInvalidConfig,
+                    "no op uses parameter '{}'; remove it from the model", value.name);
       for (const MeshId mesh : at->second) {
         const LocalId id =
             add_local(mesh, parameter.value, home(mesh, parameter.value), LocalOrigin::kParameter);
@@ -134,7 +136,7 @@ class Partitioner {
     const MeshId from = mesh_of(*value.producer);
     WEFT_CHECK(from != mesh, "'{}' is used before it is computed", value.name);
     const LocalId made = known_[from].at(id).front().id;
-    const LocalId source = result_.spans(from) ? made : whole(from, made);
+    const LocalId source = result_.spans(from) ? made : without_partial_sums(from, made);
     const LocalId destination = add_local(mesh, id, spec, LocalOrigin::kReceived);
     result_.edges.push_back(
         {id, from, mesh, stage_of(*value.producer), stage, pass, source, destination});
@@ -142,7 +144,7 @@ class Partitioner {
   }
 
   /// Returns the value without partial sums. The mesh that computes it sums it, for all users.
-  LocalId whole(MeshId mesh, LocalId id) {
+  LocalId without_partial_sums(MeshId mesh, LocalId id) {
     const LocalValue& from = local(mesh, id);
     if (!from.spec.is_partial()) return id;
     for (const AvailableValue& known : known_[mesh][from.value]) {
@@ -202,7 +204,8 @@ class Partitioner {
     for (std::size_t i = 0; i < moves.size(); ++i)
       if (moves[i].to.partial != moves[i].from.partial) sums = std::max(sums, i + 1);
     const bool gathers_parameter = local(mesh, from.id).origin == LocalOrigin::kParameter;
-    const bool once = gathers_parameter && request_.strategies[mesh].gather == Gather::kStep;
+    const bool once =
+        gathers_parameter && request_.strategies[mesh].gather == GatherFrequency::kStep;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       const bool for_all = i < sums;
       const StageId of_stage = for_all ? stage_of(*producer) : *stage;
@@ -272,8 +275,8 @@ class Partitioner {
     part(mesh).steps.push_back(
         {std::move(step), stage, node.pass, static_cast<double>(id.value())});
     for (const ValueId output : node.outputs) {
-      const auto kept = strategy.homes.find(output);
-      if (kept != strategy.homes.end()) move_to_home(mesh, output, kept->second);
+      const auto kept = strategy.storage_specs.find(output);
+      if (kept != strategy.storage_specs.end()) move_to_home(mesh, output, kept->second);
     }
   }
 
@@ -297,7 +300,7 @@ class Partitioner {
   /// Returns the copy at home if the value has one, else the op's output.
   LocalId as_kept(MeshId mesh, ValueId value) const {
     const auto& known = known_[mesh].at(value);
-    const auto& homes = request_.strategies[mesh].homes;
+    const auto& homes = request_.strategies[mesh].storage_specs;
     const auto home = homes.find(value);
     if (home != homes.end()) {
       for (const AvailableValue& candidate : known)

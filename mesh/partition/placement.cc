@@ -15,7 +15,8 @@ void check_stages(const Graph& graph, const StageCut& cut) {
   const std::set<StageId> stages(cut.stage_of_block.begin(), cut.stage_of_block.end());
   if (stages.size() != cut.mesh_of_stage.size()) {
     throw_error(ErrorCode::kInvalidConfig,
-                "there are {} stages but {} of them have a part of the model",
+                "there are {} stages, but only {} contain blocks of the model; give each stage at "
+                "least one",
                 cut.mesh_of_stage.size(), stages.size());
   }
 }

@@ -41,8 +41,8 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   choice.name = name.as<std::string>();
   if (choice.name.ends_with(".strategy") || name.names_input_file()) {
     if (is_map)
-      name.fail(fmt::format("{}: a strategy file says all by itself; say layout: {}", name.path(),
-                            choice.name));
+      name.fail(fmt::format("{}: a strategy file takes no further keys; write layout: {}",
+                            name.path(), choice.name));
     mesh.own_strategy = read_strategy(
         read_text_file(name, "strategy", "weft strategy show RUNFILE prints one to start from"),
         name.as_path().string());
@@ -56,10 +56,11 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   if (is_map) {
     node.read("shard_data", choice.shard_data,
               "Whether parameters are split over the data axis too, as in fsdp");
-    EnumNames<Gather> gathers;
-    for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse})
+    EnumNames<GatherFrequency> gathers;
+    for (const GatherFrequency gather :
+         {GatherFrequency::kStep, GatherFrequency::kMicrobatch, GatherFrequency::kUse})
       gathers.emplace_back(std::string(to_string(gather)), gather);
-    Gather gather = Gather::kMicrobatch;
+    GatherFrequency gather = GatherFrequency::kMicrobatch;
     if (node.read_enum("gather", gather, gathers,
                        KeyDescription("How long gathered weights are kept")
                            .by_default("step, where memory "
@@ -68,7 +69,7 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
     for (const Role role : all_roles()) {
       std::string axis;
       if (node.read(std::string(to_string(role)), axis,
-                    KeyDescription("The mesh axis of this role; by default its name says it")
+                    KeyDescription("Mesh axis with this role; by default the axis of that name")
                         .type("name of an axis")))
         choice.roles[role] = axis;
     }
@@ -161,8 +162,9 @@ void parse_stages(const ConfigNode& node, ParallelConfig& layout) {
     stage.read("recompute", config.recompute,
                "Whether activations are computed again instead of kept: less memory, more time");
     const std::string name =
-        stage.at("mesh", "The mesh on which the stage lies; it may have several").as<std::string>();
-    if (stage.is_outline()) continue;
+        stage.at("mesh", "Mesh that runs the stage; a mesh may run several stages")
+            .as<std::string>();
+    if (stage.outlines()) continue;
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       stage.at("mesh").fail(
@@ -194,19 +196,18 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
     EnumNames<std::string> schedules;
     for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
     schedules.emplace_back(ParallelConfig::kAuto, ParallelConfig::kAuto);
-    node.read_enum(
-        "schedule", layout.schedule, schedules,
-        KeyDescription("The order of forward and backward passes; auto: searched for the first "
-                       "steps' times")
-            .alternative("FILE.csv"));
+    node.read_enum("schedule", layout.schedule, schedules,
+                   KeyDescription("Order of forward and backward passes; auto: measures the first "
+                                  "steps, then searches a faster order")
+                       .also("FILE.csv"));
   }
   EnumNames<VocabularyMode> vocabularies;
   for (const VocabularyMode mode : vocabulary_modes())
     vocabularies.emplace_back(to_string(mode), mode);
   node.read_enum(
       "vocabulary", layout.vocabulary, vocabularies,
-      "Who computes embedding and output layer: the last stage; vocab-1, vocab-2: all "
-      "devices alike, for the memory of 2 or 1 microbatches more; interlaced: a baseline");
+      "Where the embedding and the output layer are computed; last: first and last stage; vocab-1, "
+      "vocab-2: all devices, with the memory of 2 or 1 more microbatches; interlaced: a baseline");
   EnumNames<transfer::ReshardAlgorithm> strategies;
   for (const transfer::ReshardAlgorithm strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);
@@ -228,8 +229,7 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
   if (std::uint64_t memory = 0; node.read_bytes(
           "memory", memory,
           KeyDescription(
-              "What a device may hold: parameters, gradients, moments, activations; plans keep "
-              "to it")
+              "Memory limit of a device, for parameters, gradients, moments and activations")
               .by_default("any amount"),
           {.min = 1}))
     layout.memory = memory;

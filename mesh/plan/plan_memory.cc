@@ -52,9 +52,9 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
             blocks.erase(block.name);
     };
     erase_copies(plan.checkpoint_copy);
-    for (const InMemoryCheckpoint::Slot& slot : plan.kept.slots) {
-      erase_copies(slot.keep);
-      erase_copies(slot.hold);
+    for (const InMemoryCheckpoint::Slot& slot : plan.snapshots.slots) {
+      erase_copies(slot.snapshot);
+      erase_copies(slot.replicate_to_backup);
     }
   }
   std::uint64_t bytes = arena_bytes(plan, device) + staging_bytes(plan, device);
@@ -64,7 +64,7 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
 
 std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device) {
   return is_gpu(plan, device)
-             ? checkpoint_copy_bytes(plan, device) + snapshot_bytes(plan.kept, device)
+             ? checkpoint_copy_bytes(plan, device) + snapshot_bytes(plan.snapshots, device)
              : device_memory(plan, device);
 }
 

@@ -65,38 +65,38 @@ std::string driver_text(const TrainingPlan& plan) {
       format_bytes(checkpoint_buffer_bytes(plan.checkpoint)), plan.checkpoint.size(),
       plan.checkpoint.size() == 1 ? "" : "s");
   if (!plan.copies_checkpoints())
-    return text + "  training stands still while one is written" +
+    return text + "  training pauses while a checkpoint is written" +
            (plan.no_copies_reason.empty() ? "" : ": " + plan.no_copies_reason) + "\n";
   std::uint64_t most = 0;
   for (const Program& program : plan.checkpoint_copy)
     most = std::max(most, checkpoint_copy_bytes(plan, program.device));
   return text + fmt::format(
-                    "  training goes on while one is written, from copies of up to {} in host "
-                    "memory for a device, where a run "
-                    "finds that much free\n",
+                    "  training continues while a checkpoint is written, from copies of up to {} "
+                    "per device in host memory, if that much is free\n",
                     format_bytes(most));
 }
 
 /// Describes how training recovers from a death.
 std::string recovery_text(const TrainingPlan& plan) {
   if (!plan.no_snapshots_reason.empty())
-    return "\nrecovery\n  from checkpoints alone: " + plan.no_snapshots_reason + "\n";
-  if (plan.kept.empty()) return "";
+    return "\nrecovery\n  from checkpoints only: " + plan.no_snapshots_reason + "\n";
+  if (plan.snapshots.empty()) return "";
   std::uint64_t most = 0, sent = 0;
   for (const Program& program : plan.train.programs)
-    most = std::max(most, snapshot_bytes(plan.kept, program.device));
+    most = std::max(most, snapshot_bytes(plan.snapshots, program.device));
   std::string text = fmt::format(
-      "\nrecovery\n  from copies of the state in memory (recovery.copy_every), of up to {} for a "
-      "device, where a run finds that much free\n",
+      "\nrecovery\n  from copies of the state in memory (recovery.copy_every), of up to {} per "
+      "device, if that much is free\n",
       format_bytes(most));
-  for (const ReplicaGroup& group : plan.kept.groups) {
-    if (!group.holder) continue;
+  for (const ReplicaGroup& group : plan.snapshots.groups) {
+    if (!group.backup_device) continue;
     sent += group.bytes;
     text += fmt::format(
-        "  {} keeps {} of {}\n", plan.train.programs[group.holder->value()].device_name,
+        "  {} keeps {} of {}\n", plan.train.programs[group.backup_device->value()].device_name,
         format_bytes(group.bytes), plan.train.programs[group.devices.front().value()].device_name);
   }
-  return text + fmt::format("  {} travel for each copy, beside steps\n", format_bytes(sent));
+  return text +
+         fmt::format("  each copy sends {} over the network while steps run\n", format_bytes(sent));
 }
 
 std::string schedule_text(const TrainingPlan& plan) {
@@ -119,7 +119,7 @@ std::string meshes_text(const TrainingPlan& plan) {
     const MeshConfig& config = plan.layout.meshes[id.value()];
     if (config.layout)
       text += fmt::format("    layout {}, gathered once per {}\n", config.layout->name,
-                          to_string(config.layout->gather.value_or(Gather::kMicrobatch)));
+                          to_string(config.layout->gather.value_or(GatherFrequency::kMicrobatch)));
     if (config.own_strategy)
       text += fmt::format("    strategy {}, gathered once per {}\n", config.own_strategy->source,
                           to_string(config.own_strategy->gather));
@@ -229,7 +229,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
     for (const Transfer& transfer : program.transfers) {
       if (transfer.kind == TransferPurpose::kNorm || !seen.insert(transfer.op).second) continue;
       ++all;
-      carried += transfer.operations() != nullptr ? 1 : 0;
+      carried += transfer.library_share() != nullptr ? 1 : 0;
     }
   }
   if (all == 0) return "";

@@ -68,23 +68,25 @@ void plan_checkpoint(TrainingPlan& plan, GatherFrom from) {
 
 void plan_kept(TrainingPlan& plan, bool keeps) {
   plan.layout.snapshot_mode = keeps ? CheckpointCopyMode::kYes : CheckpointCopyMode::kNo;
-  plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : InMemoryCheckpoint();
+  plan.snapshots = keeps ? compile_kept_state(plan.partition, plan.topology) : InMemoryCheckpoint();
 }
 
 /// Removes the state copies. Returns whether all devices then fit into pipeline.memory.
 bool drop_snapshots_to_fit(TrainingPlan& plan) {
-  if (plan.kept.empty()) return false;
+  if (plan.snapshots.empty()) return false;
   std::uint64_t most = 0;
   bool fits = true;
   for (const Program& program : plan.train.programs) {
-    const std::uint64_t kept = snapshot_bytes(plan.kept, program.device);
+    const std::uint64_t kept = snapshot_bytes(plan.snapshots, program.device);
     const std::uint64_t counted = is_gpu(plan, program.device) ? 0 : kept;
     fits = fits && device_memory(plan, program.device) - counted <= *plan.layout.memory;
     most = std::max(most, kept);
   }
-  drop_kept_state(plan, fmt::format("copies of the state, of up to {} on a device, would go beyond "
-                                    "pipeline.memory, {}",
-                                    format_bytes(most), format_bytes(*plan.layout.memory)));
+  drop_kept_state(
+      plan,
+      fmt::format(
+          "copies of the state take up to {} on a device and would exceed pipeline.memory, {}",
+          format_bytes(most), format_bytes(*plan.layout.memory)));
   return fits;
 }
 
@@ -99,11 +101,9 @@ bool drop_copies_to_fit(TrainingPlan& plan) {
     if (device_memory(plan, program.device) - counted > *plan.layout.memory) return false;
     most = std::max(most, copies);
   }
-  drop_checkpoint_copies(
-      plan,
-      fmt::format("a copy of parameters and moments, of up to {} on a device, would go beyond "
-                  "pipeline.memory, {}",
-                  format_bytes(most), format_bytes(*plan.layout.memory)));
+  drop_checkpoint_copies(plan, fmt::format("a copy of parameters and moments takes up to {} on a "
+                                           "device and would exceed pipeline.memory, {}",
+                                           format_bytes(most), format_bytes(*plan.layout.memory)));
   return true;
 }
 
@@ -261,7 +261,7 @@ TrainingPlan make_plan(const ParallelConfig& layout, const ModelGraphs& model,
 }
 
 /// Returns the layout with `gather` set for all meshes that leave it open, or nothing if none does.
-std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, Gather gather) {
+std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, GatherFrequency gather) {
   ParallelConfig result = layout;
   bool changed = false;
   for (MeshConfig& mesh : result.meshes) {
@@ -275,11 +275,11 @@ std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, Gather g
 /// Chooses to gather once per step if the memory limit allows it.
 TrainingPlan make_plan_within_memory(const ParallelConfig& layout, const ModelGraphs& model,
                                      const MeshPlaces& places, const transfer::Network* network) {
-  const auto per_microbatch = with_gather(layout, Gather::kMicrobatch);
+  const auto per_microbatch = with_gather(layout, GatherFrequency::kMicrobatch);
   if (!per_microbatch) return make_plan(layout, model, places, network);
   if (layout.memory) {
     try {
-      return make_plan(*with_gather(layout, Gather::kStep), model, places, network);
+      return make_plan(*with_gather(layout, GatherFrequency::kStep), model, places, network);
     } catch (const Error& error) {
       if (error.where() != kMemoryKey) throw;
     }
@@ -296,7 +296,8 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
   if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
   if (!kept.empty())
     for (const InMemoryCheckpoint::Slot& slot : kept.slots)
-      all.insert(all.end(), {&slot.keep, &slot.hold, &slot.back});
+      all.insert(all.end(),
+                 {&slot.snapshot, &slot.replicate_to_backup, &slot.restore_from_snapshot});
   return all;
 }
 
@@ -377,7 +378,7 @@ void drop_kept_state(TrainingPlan& plan, std::string because) {
 void check_compatible_layouts(const ParallelConfig& running, const ParallelConfig& other) {
   const auto differs = [&](const char* what) {
     throw_error(ErrorCode::kInvalidArgument,
-                "the job runs with other {}; start it anew to change that", what);
+                "the running job has other {}; restart it to change them", what);
   };
   const auto same_mesh = [](const MeshConfig& a, const MeshConfig& b) {
     return a.name == b.name && a.axes == b.axes;

@@ -66,7 +66,7 @@ struct TrainingPlan {
   /// Reason why memory does not allow the requested copies, or "".
   std::string no_copies_reason;
   /// State copies for recovery; empty if not requested or of no use.
-  InMemoryCheckpoint kept;
+  InMemoryCheckpoint snapshots;
   std::string no_snapshots_reason;  ///< See no_copies_reason.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }

@@ -64,12 +64,12 @@ class Occupancy final {
 
   /// Returns the lowest offset at which `bytes` bytes are free during all of `life`.
   std::uint64_t first_free(const Lifetime& life, std::uint64_t bytes) {
-    met_.clear();
+    overlapping_.clear();
     collect(kRoot, {0, nodes_.size() / 2}, times_of(life));
     std::uint64_t offset = 0, before = 0;
     do {
       before = offset;
-      for (const TakenBytes* taken : met_) offset = taken->first_free(offset, bytes);
+      for (const TakenBytes* taken : overlapping_) offset = taken->first_free(offset, bytes);
     } while (offset != before);
     return offset;
   }
@@ -89,8 +89,8 @@ class Occupancy final {
   /// Tree node for a range of times. Its halves are the nodes 2i and 2i + 1.
   struct Node {
     /// Occupied at some time of the range, by pieces that do not cover the parent's range.
-    TakenBytes sometimes;
-    TakenBytes always;  ///< Occupied at all times of the range, by the same pieces.
+    TakenBytes occupied_at_some_time;
+    TakenBytes occupied_at_all_times;  ///< Occupied at all times of the range, by the same pieces.
   };
   static constexpr std::size_t kRoot = 1;
 
@@ -103,8 +103,9 @@ class Occupancy final {
   void collect(std::size_t node, const Range& of_node, const Range& wanted) {
     if (!of_node.meets(wanted)) return;
     const bool whole = of_node.lies_in(wanted);
-    const TakenBytes& taken = whole ? nodes_[node].sometimes : nodes_[node].always;
-    if (!taken.empty()) met_.push_back(&taken);
+    const TakenBytes& taken =
+        whole ? nodes_[node].occupied_at_some_time : nodes_[node].occupied_at_all_times;
+    if (!taken.empty()) overlapping_.push_back(&taken);
     if (whole) return;
     collect(2 * node, {of_node.begin, of_node.middle()}, wanted);
     collect(2 * node + 1, {of_node.middle(), of_node.end}, wanted);
@@ -113,9 +114,9 @@ class Occupancy final {
   void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin,
             std::uint64_t end) {
     if (!of_node.meets(needed)) return;
-    nodes_[node].sometimes.add(begin, end);
+    nodes_[node].occupied_at_some_time.add(begin, end);
     if (of_node.lies_in(needed)) {
-      nodes_[node].always.add(begin, end);
+      nodes_[node].occupied_at_all_times.add(begin, end);
       return;
     }
     take(2 * node, {of_node.begin, of_node.middle()}, needed, begin, end);
@@ -124,7 +125,7 @@ class Occupancy final {
 
   std::vector<std::int64_t> times_;
   std::vector<Node> nodes_;
-  std::vector<const TakenBytes*> met_;
+  std::vector<const TakenBytes*> overlapping_;
 };
 
 }  // namespace
@@ -147,8 +148,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
     const std::uint64_t offset = occupancy.first_free(life, bytes);
     if (offset + bytes > kMaxArena) {
       throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("the activations of a device would take more than {}; take a smaller "
-                              "batch, or a smaller model",
+                  fmt::format("the activations of a device need more than {}; use a smaller batch "
+                              "or a smaller model",
                               format_bytes(kMaxArena)))
           .at("training.batch");
     }

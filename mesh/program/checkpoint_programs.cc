@@ -312,24 +312,25 @@ struct UnpaddedRange {
 /// consists of whole rows.
 template <typename Run>
 void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
-  if (piece.held == piece.stored) return run(UnpaddedRange{0, piece.begin, piece.count});
-  const std::int64_t columns = piece.held.back();
+  if (piece.device_shape == piece.file_shape)
+    return run(UnpaddedRange{0, piece.begin, piece.count});
+  const std::int64_t columns = piece.device_shape.back();
   UnpaddedRange now;
   for (std::int64_t at = 0; at < piece.count; at += columns) {
-    std::int64_t rest = (piece.begin + at) / columns, first = 0, stride = piece.stored.back();
+    std::int64_t rest = (piece.begin + at) / columns, first = 0, stride = piece.file_shape.back();
     bool is_padding = false;
-    for (std::size_t d = piece.held.size() - 1; d-- > 0; rest /= piece.held[d]) {
-      const std::int64_t index = rest % piece.held[d];
-      is_padding = is_padding || index >= piece.stored[d];
+    for (std::size_t d = piece.device_shape.size() - 1; d-- > 0; rest /= piece.device_shape[d]) {
+      const std::int64_t index = rest % piece.device_shape[d];
+      is_padding = is_padding || index >= piece.file_shape[d];
       first += index * stride;
-      stride *= piece.stored[d];
+      stride *= piece.file_shape[d];
     }
     if (is_padding) continue;
     if (now.at + now.count == at && now.first + now.count == first) {
-      now.count += piece.stored.back();
+      now.count += piece.file_shape.back();
     } else {
       if (now.count > 0) run(now);
-      now = {at, first, piece.stored.back()};
+      now = {at, first, piece.file_shape.back()};
     }
   }
   if (now.count > 0) run(now);
@@ -412,7 +413,7 @@ void fill_batch(const CheckpointBatch& batch, std::span<float> buffer,
                 const WriteStateSlice& give) {
   for (const CheckpointPiece& piece : batch.pieces) {
     const std::span<float> part = part_of(buffer, piece);
-    if (piece.held != piece.stored) std::ranges::fill(part, 0.0F);
+    if (piece.device_shape != piece.file_shape) std::ranges::fill(part, 0.0F);
     for_each_stored_run(piece, [&](const UnpaddedRange& run) {
       give(state_piece(piece, run), part.subspan(run.at, run.count));
     });

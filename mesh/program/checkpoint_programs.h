@@ -21,8 +21,9 @@ struct CheckpointPiece {
   std::int64_t begin = 0;    ///< First element of the block.
   std::int64_t count = 0;    ///< Number of elements: whole rows without gaps.
   std::uint64_t offset = 0;  ///< Byte offset in the buffer.
-  Shape held = {};    ///< Shape of the whole parameter on devices and in the buffer, with padding.
-  Shape stored = {};  ///< Shape of the whole parameter in files, without padding.
+  /// Shape of the whole parameter on devices and in the buffer, with padding.
+  Shape device_shape = {};
+  Shape file_shape = {};  ///< Shape of the whole parameter in files, without padding.
 };
 
 /// State that fills the driver's buffer once.

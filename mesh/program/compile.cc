@@ -20,7 +20,9 @@ namespace {
 /// Returns the actor of each device. Throws unless each mesh has the stages of exactly one actor.
 ActorsOfMeshes actors_of_meshes(const Partition& partition, const Schedule& schedule) {
   if (schedule.stages != partition.num_schedule_stages()) {
-    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}",
+    throw_error(ErrorCode::kInvalidConfig,
+                "schedule '{}' has {} stages, but the run has {}; choose a schedule with that "
+                "number of stages",
                 schedule.name, schedule.stages, partition.num_schedule_stages());
   }
   IndexedVector<MeshId, int> actor(partition.meshes.size(), -1);
@@ -82,11 +84,11 @@ void check_kinds(const Partition& partition, const Schedule& schedule) {
       if (action.kind == ActionKind::kOptimizer) {
         update = &action;
       } else if (update != nullptr) {
-        throw_error(ErrorCode::kInvalidConfig,
-                    "schedule '{}', actor {}: {} stands after {}, but in a run all stages take "
-                    "their step together, when the norm "
-                    "of all gradients is known; move OPT to the end of the row",
-                    schedule.name, actor, to_string(action), to_string(*update));
+        throw_error(
+            ErrorCode::kInvalidConfig,
+            "schedule '{}', actor {}: {} follows {}, but all stages take their optimizer step "
+            "together, after the norm of all gradients is known; move OPT to the end of the row",
+            schedule.name, actor, to_string(action), to_string(*update));
       }
     }
     if (!partition.vocabulary) continue;
@@ -105,8 +107,10 @@ std::vector<transfer::DeviceId> all_devices(const Partition& partition) {
     const DeviceMesh& mesh = partition.meshes[id];
     for (const transfer::DeviceId device : mesh.devices()) {
       if (!devices.insert(device).second && !partition.spans(id)) {
-        throw_error(ErrorCode::kInvalidConfig, "mesh '{}' uses a device that another mesh has",
-                    mesh.name());
+        throw_error(
+            ErrorCode::kInvalidConfig,
+            "mesh '{}' shares a device with another mesh; give each mesh devices of its own",
+            mesh.name());
       }
     }
   }
@@ -139,7 +143,7 @@ std::vector<transfer::ShardMap> terms_of(const Shape& shape, const Spec& spec,
                                          const DeviceMesh& mesh) {
   Spec whole = spec;
   whole.partial.clear();
-  std::vector<transfer::ShardMap> terms(ways(spec.partial, mesh), {shape, {}});
+  std::vector<transfer::ShardMap> terms(num_parts(spec.partial, mesh), {shape, {}});
   for (const transfer::Shard& shard : shard_map(shape, whole, mesh).shards) {
     const Coordinate at = mesh.coordinate(*mesh.rank_of(shard.device));
     std::int64_t term = 0;
@@ -291,7 +295,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
                                                        compiled.edges, lanes, topology, options,
                                                        ops, emitters));
   }
-  for (auto& compiler : compilers) compiler->meet(compilers);
+  for (auto& compiler : compilers) compiler->set_compilers(compilers);
   StepEmitter step(partition, schedule, compilers, emitters, actors, order);
   if (options.lowering == Lowering::kSafe) {
     step.emit_safe(compiled.edges);

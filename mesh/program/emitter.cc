@@ -61,7 +61,7 @@ std::uint32_t Emitter::index_of(const Op& op) {
   return index;
 }
 
-void Emitter::begin(const Begin& action) { append(action); }
+void Emitter::begin(const BeginAction& action) { append(action); }
 
 void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs,
                   std::vector<std::uint32_t> outputs, bool accumulate) {

@@ -31,7 +31,7 @@ class Emitter {
   }
   void set_losses(std::uint32_t buffer) { program_.losses = buffer; }
 
-  void begin(const Begin& action);
+  void begin(const BeginAction& action);
   /// Emits waits for the transfers that fill the inputs, then the op.
   void run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
            bool accumulate);
@@ -58,9 +58,9 @@ class Emitter {
   /// Replaces pairs of Runs within an action by the fused ops of core/ops (find_fusions).
   void fuse_runs();
   /// Fuses pairs among the instructions [begin, end). `uses`: how often the program refers to each
-  /// buffer. Marks removed instructions in `gone`.
+  /// buffer. Marks removed instructions in `removed`.
   void fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
-                   std::vector<bool>& gone);
+                   std::vector<bool>& removed);
 
   /// Buffers of a started transfer.
   struct Pending {

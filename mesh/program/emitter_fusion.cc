@@ -15,7 +15,7 @@ namespace {
 struct Touched {
   const Program& program;
 
-  ListedOp operator()(const Begin&) const { return {}; }
+  ListedOp operator()(const BeginAction&) const { return {}; }
   ListedOp operator()(const Run& run) const {
     return {&program.ops[run.op], run.inputs, run.outputs, run.accumulate};
   }
@@ -46,23 +46,23 @@ void Emitter::fuse_runs() {
   std::vector<std::size_t> uses(program_.buffers.size(), 0);
   for (const Instruction& instruction : program_.instructions)
     count_uses(std::visit(Touched{program_}, instruction), uses);
-  std::vector<bool> gone(program_.instructions.size(), false);
+  std::vector<bool> removed(program_.instructions.size(), false);
   const std::size_t size = program_.instructions.size();
   for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
     end = begin + 1;
-    while (end < size && !std::holds_alternative<Begin>(program_.instructions[end])) ++end;
-    fuse_action(begin, end, uses, gone);
+    while (end < size && !std::holds_alternative<BeginAction>(program_.instructions[end])) ++end;
+    fuse_action(begin, end, uses, removed);
   }
   std::vector<Instruction> left;
   left.reserve(size);
   for (std::size_t i = 0; i < size; ++i) {
-    if (!gone[i]) left.push_back(std::move(program_.instructions[i]));
+    if (!removed[i]) left.push_back(std::move(program_.instructions[i]));
   }
   program_.instructions = std::move(left);
 }
 
 void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
-                          std::vector<bool>& gone) {
+                          std::vector<bool>& removed) {
   std::vector<ListedOp> list;
   list.reserve(end - begin);
   std::unordered_map<std::uint32_t, std::size_t> uses_here;
@@ -86,7 +86,7 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
       if (std::find(fusion.outputs.begin(), fusion.outputs.end(), buffer) == fusion.outputs.end())
         life_[buffer] = {-1, -1};
     }
-    gone[begin + fusion.first] = true;
+    removed[begin + fusion.first] = true;
     Run& run = std::get<Run>(program_.instructions[begin + fusion.second]);
     run = {index_of(fusion.op), std::move(fusion.inputs), std::move(fusion.outputs),
            run.accumulate};

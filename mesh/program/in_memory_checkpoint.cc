@@ -106,7 +106,8 @@ std::vector<ReplicaGroup> groups_of(const std::vector<DeviceState>& states,
     if (is_new) groups.push_back({{}, std::nullopt, state.bytes});
     groups[known->second].devices.push_back(state.device);
   }
-  // Choose as holder the device with the fewest held bytes; among equals, the next failure domain.
+  // Choose as backup the device with the fewest bytes of others; among equals, the next failure
+  // domain.
   const std::vector<std::uint32_t> fates = failure_domains(topology, states.size());
   const std::uint32_t most = 1 + *std::ranges::max_element(fates);
   std::vector<std::uint64_t> holds(states.size());
@@ -122,7 +123,7 @@ std::vector<ReplicaGroup> groups_of(const std::vector<DeviceState>& states,
     for (std::uint32_t d = 0; d < states.size(); ++d)
       if (fates[d] != own && (!best || rank(d) < rank(*best))) best = d;
     if (!best) continue;
-    group.holder = transfer::DeviceId(*best);
+    group.backup_device = transfer::DeviceId(*best);
     holds[*best] += group.bytes;
   }
   return groups;
@@ -175,11 +176,11 @@ class CopyProgramBuilder {
   std::uint32_t op_ = 0;
 };
 
-enum class CopyWay : std::uint8_t { kKeep, kBack };
+enum class CopyDirection : std::uint8_t { kSnapshot, kRestore };
 
 /// Returns the program that copies a device's blocks to its copy ("keep") or back ("back").
-Program copy_program(const DeviceState& state, std::size_t slot, CopyWay way) {
-  const bool keep = way == CopyWay::kKeep;
+Program copy_program(const DeviceState& state, std::size_t slot, CopyDirection direction) {
+  const bool keep = direction == CopyDirection::kSnapshot;
   Emitter emitter(fmt::format("{}.{}", keep ? "keep" : "back", slot), state.device, state.name);
   if (state.bytes == 0) return emitter.finish();
   const std::int32_t copy = emitter.persistent(kept_name(slot), state.bytes, MemoryKind::kHost);
@@ -200,42 +201,42 @@ Program copy_program(const DeviceState& state, std::size_t slot, CopyWay way) {
 
 }  // namespace
 
-bool InMemoryCheckpoint::sends() const {
-  return std::ranges::any_of(groups,
-                             [](const ReplicaGroup& group) { return group.holder.has_value(); });
+bool InMemoryCheckpoint::has_backups() const {
+  return std::ranges::any_of(
+      groups, [](const ReplicaGroup& group) { return group.backup_device.has_value(); });
 }
 
 InMemoryCheckpoint compile_kept_state(const Partition& partition,
                                       const transfer::Topology& topology) {
   const std::vector<DeviceState> states = states_of(partition);
-  InMemoryCheckpoint kept;
-  kept.groups = groups_of(states, topology);
-  const bool of_use = std::ranges::any_of(kept.groups, [](const ReplicaGroup& group) {
-    return group.holder || group.devices.size() > 1;
+  InMemoryCheckpoint snapshots;
+  snapshots.groups = groups_of(states, topology);
+  const bool has_copies = std::ranges::any_of(snapshots.groups, [](const ReplicaGroup& group) {
+    return group.backup_device || group.devices.size() > 1;
   });
-  if (!of_use) return {};
+  if (!has_copies) return {};
   for (std::size_t slot = 0; slot < InMemoryCheckpoint::kSlots; ++slot) {
-    InMemoryCheckpoint::Slot& programs = kept.slots[slot];
+    InMemoryCheckpoint::Slot& programs = snapshots.slots[slot];
     CopyProgramBuilder hold(states, fmt::format("hold.{}", slot), topology);
-    for (std::size_t g = 0; g < kept.groups.size(); ++g) {
-      const ReplicaGroup& group = kept.groups[g];
-      if (!group.holder) continue;
+    for (std::size_t g = 0; g < snapshots.groups.size(); ++g) {
+      const ReplicaGroup& group = snapshots.groups[g];
+      if (!group.backup_device) continue;
       hold.add(fmt::format("state of {}", states[group.devices.front().value()].name), group.bytes,
-               group.devices.front(), kept_name(slot), *group.holder, held_name(slot, g));
+               group.devices.front(), kept_name(slot), *group.backup_device, held_name(slot, g));
     }
-    programs.hold = hold.finish();
+    programs.replicate_to_backup = hold.finish();
     for (const DeviceState& state : states) {
-      programs.keep.push_back(copy_program(state, slot, CopyWay::kKeep));
-      programs.back.push_back(copy_program(state, slot, CopyWay::kBack));
+      programs.snapshot.push_back(copy_program(state, slot, CopyDirection::kSnapshot));
+      programs.restore_from_snapshot.push_back(copy_program(state, slot, CopyDirection::kRestore));
     }
   }
-  return kept;
+  return snapshots;
 }
 
 std::optional<std::vector<Program>> compile_fetch(const Partition& partition,
                                                   const transfer::Topology& topology,
                                                   const std::vector<ReplicaGroup>& groups,
-                                                  std::size_t slot, bool held,
+                                                  std::size_t slot, bool on_backups,
                                                   const std::set<transfer::DeviceId>& missing) {
   const std::vector<DeviceState> states = states_of(partition);
   CopyProgramBuilder fetch(states, fmt::format("fetch.{}", slot), topology);
@@ -248,18 +249,19 @@ std::optional<std::vector<Program>> compile_fetch(const Partition& partition,
       const std::string what = fmt::format("state of {}", states[device.value()].name);
       if (replica != group.devices.end())
         fetch.add(what, group.bytes, *replica, kept_name(slot), device, kept_name(slot));
-      else if (held && group.holder && lives(*group.holder))
-        fetch.add(what, group.bytes, *group.holder, held_name(slot, g), device, kept_name(slot));
+      else if (on_backups && group.backup_device && lives(*group.backup_device))
+        fetch.add(what, group.bytes, *group.backup_device, held_name(slot, g), device,
+                  kept_name(slot));
       else return std::nullopt;
     }
   }
   return fetch.finish();
 }
 
-std::uint64_t snapshot_bytes(const InMemoryCheckpoint& kept, transfer::DeviceId device) {
+std::uint64_t snapshot_bytes(const InMemoryCheckpoint& snapshots, transfer::DeviceId device) {
   std::map<std::string, std::uint64_t> blocks;
-  for (const InMemoryCheckpoint::Slot& slot : kept.slots) {
-    for (const auto* programs : {&slot.keep, &slot.hold}) {
+  for (const InMemoryCheckpoint::Slot& slot : snapshots.slots) {
+    for (const auto* programs : {&slot.snapshot, &slot.replicate_to_backup}) {
       for (const Program& program : *programs) {
         if (program.device != device) continue;
         for (const PersistentBlock& block : program.persistents)

@@ -25,7 +25,7 @@ std::map<std::pair<StageId, Pass>, std::set<LocalId>> values_read_by_pass(
 
 }  // namespace
 
-bool runs(ActionKind kind, Pass pass, int vocabulary_barriers) {
+bool runs_pass(ActionKind kind, Pass pass, int vocabulary_barriers) {
   switch (kind) {
     case ActionKind::kForward:
     case ActionKind::kInputForward: return pass == Pass::kForward;
@@ -81,7 +81,7 @@ class LanePlanner {
       std::vector<std::size_t>& arrived = lane.arrival_known_at[sender];
       arrived.assign(schedule_.microbatches, 0);
       for (const auto& [receiver, uses] : lane.uses) {
-        for (const Lane::Use& use : uses) {
+        for (const Lane::FirstUse& use : uses) {
           const ActionPlace place{static_cast<std::size_t>(receiver), use.action};
           arrived[use.microbatch] = std::max(arrived[use.microbatch],
                                              by_time ? first_starting_after(place, sender)
@@ -103,13 +103,14 @@ class LanePlanner {
     return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
       const auto& of_mesh = reads_[edge.to_mesh];
       const auto found = of_mesh.find({*stage, pass});
-      return found != of_mesh.end() && runs(action.kind, pass, schedule_.vocabulary_barriers) &&
+      return found != of_mesh.end() &&
+             runs_pass(action.kind, pass, schedule_.vocabulary_barriers) &&
              found->second.contains(edge.destination);
     });
   }
 
-  std::vector<Lane::Use> uses_by(const MeshEdge& edge, int receiver) const {
-    std::vector<Lane::Use> result;
+  std::vector<Lane::FirstUse> uses_by(const MeshEdge& edge, int receiver) const {
+    std::vector<Lane::FirstUse> result;
     std::vector<bool> seen(schedule_.microbatches, false);
     for (std::size_t i = 0; i < schedule_.actors[receiver].size(); ++i) {
       const Action& action = schedule_.actors[receiver][i];

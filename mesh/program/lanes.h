@@ -14,7 +14,7 @@ namespace weft::mesh {
 /// microbatch), so that lanes are independent and the two sides need not agree on an order.
 struct Lane {
   /// First use of a microbatch's tensor by a receiving actor.
-  struct Use {
+  struct FirstUse {
     int microbatch = 0;
     std::size_t action = 0;
   };
@@ -34,7 +34,7 @@ using ActorsOfMeshes = IndexedVector<MeshId, std::vector<int>>;
 /// Returns whether an action of this kind runs the steps of this pass of its stage.
 /// `vocabulary_barriers` is the schedule's. With one barrier, an S runs the steps up to its
 /// exchange and, later, the input gradient that needs the exchange.
-bool runs(ActionKind kind, Pass pass, int vocabulary_barriers = 0);
+bool runs_pass(ActionKind kind, Pass pass, int vocabulary_barriers = 0);
 
 /// Returns the stage whose steps an action runs. Vocabulary passes run stages of the spanning mesh;
 /// absent if the partition has no such stage.

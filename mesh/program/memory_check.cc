@@ -23,7 +23,7 @@ struct Place {
 };
 
 /// Byte ranges of transfers in flight, sorted by address. Thousands may be in flight at a time.
-class Places {
+class InFlightRanges {
  public:
   void add(const Place& place, std::uint32_t handle) {
     ends_[{place.persistent, place.begin, handle}] = place.end;
@@ -67,7 +67,7 @@ class MemoryCheck {
     std::uint32_t transfer = 0;
   };
 
-  void visit(const Begin&) {}
+  void visit(const BeginAction&) {}
   void visit(const Run& run) {
     for (const std::uint32_t input : run.inputs) read(input);
     for (const std::uint32_t output : run.outputs) write(output);
@@ -87,7 +87,7 @@ class MemoryCheck {
       for (const std::uint32_t buffer :
            {parameter.gradient, parameter.value, parameter.first_moment, parameter.second_moment})
         write(buffer);
-      if (parameter.working >= 0) write(parameter.working);
+      if (parameter.working_copy >= 0) write(parameter.working_copy);
     }
   }
   void visit(const Start& start) {
@@ -133,7 +133,7 @@ class MemoryCheck {
   [[noreturn]] void fail(std::string_view does, std::uint32_t buffer, std::string_view while_it,
                          std::uint32_t handle) const {
     throw_error(ErrorCode::kInternal,
-                "program '{}': instruction {} of {} {} %{}, which '{}' {} at that time",
+                "program '{}': instruction {} of {} {} %{} while transfer '{}' {} it",
                 program_.name, at_, program_.device_name, does, buffer,
                 program_.transfers[under_way_.at(handle).transfer].name, while_it);
   }
@@ -141,7 +141,7 @@ class MemoryCheck {
   const Program& program_;
   std::size_t at_ = 0;
   std::unordered_map<std::uint32_t, Transferring> under_way_;  ///< Transfers in flight, by handle.
-  Places sources_, destinations_;                              ///< Ranges of transfers in flight.
+  InFlightRanges sources_, destinations_;                      ///< Ranges of transfers in flight.
 };
 
 }  // namespace

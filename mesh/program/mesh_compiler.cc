@@ -45,7 +45,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedu
   make_inputs();
   add_edge_sides();
   make_recomputations();
-  make_rest_of_scores();
+  make_deferred_scores();
   make_step_transfers();
   make_losses();
 }
@@ -164,7 +164,7 @@ void MeshCompiler::add_edge_sides() {
   for (std::size_t e = 0; e < edges_.size(); ++e) {
     const MeshEdge& edge = edges_[e].edge;
     if (edge.from_mesh != mesh_id_ && edge.to_mesh != mesh_id_) continue;
-    End end;
+    EdgeSide end;
     end.edge = e;
     end.sends = edge.from_mesh == mesh_id_;
     const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
@@ -180,7 +180,7 @@ void MeshCompiler::add_edge_sides() {
                                         {name, TransferPurpose::kReshard, edges_[e].op, part}))
                                   : std::nullopt);
     }
-    ends_.push_back(std::move(end));
+    edge_sides_.push_back(std::move(end));
   }
 }
 
@@ -199,7 +199,7 @@ void MeshCompiler::make_losses() {
 
 void MeshCompiler::post_first_receives(int actor) {
   set_active_actor(actor);
-  for (End& end : ends_) {
+  for (EdgeSide& end : edge_sides_) {
     if (end.sends) continue;
     for (const int rank : *active_) post_receives(end, rank, options_.credits);
   }
@@ -228,7 +228,7 @@ void MeshCompiler::emit_action(ActionPlace place, const Between& between) {
     between(all > 0 ? done / all : 0);
   }
   const auto again = recomputations_.find(*stage);
-  if (again == recomputations_.end() || !runs(action.kind, Pass::kForward)) return;
+  if (again == recomputations_.end() || !runs_pass(action.kind, Pass::kForward)) return;
   for (const int rank : *active_) {
     for (const LocalId id : again->second.what.dropped)
       instances_[rank].erase({id, action.microbatch});
@@ -239,16 +239,17 @@ std::vector<MeshCompiler::ActionStep> MeshCompiler::steps_of_action(StageId stag
                                                                     ActionKind kind) const {
   std::vector<ActionStep> steps;
   const auto again = recomputations_.find(stage);
-  if (again != recomputations_.end() && again->second.before(kind))
-    for (const std::size_t step : again->second.order) steps.push_back({step, Round::kAgain});
+  if (again != recomputations_.end() && again->second.runs_before(kind))
+    for (const std::size_t step : again->second.order)
+      steps.push_back({step, EmitRound::kRecompute});
   const int barriers = schedule_.vocabulary_barriers;
   // With two barriers, the second half of S is the beginning of T, which needs the exchange too.
   if (kind == ActionKind::kVocabularyGrads && barriers == 2) {
     for (const std::size_t step : steps_of(part_, stage, ActionKind::kVocabularyScores, barriers))
-      if (rest_of_scores_.contains(step)) steps.push_back({step});
+      if (deferred_scores_.contains(step)) steps.push_back({step});
   }
   for (const std::size_t step : steps_of(part_, stage, kind, barriers))
-    if (!rest_of_scores_.contains(step)) steps.push_back({step});
+    if (!deferred_scores_.contains(step)) steps.push_back({step});
   return steps;
 }
 
@@ -263,16 +264,16 @@ void MeshCompiler::emit_deferred_scores(int actor, int microbatch) {
   for (const std::size_t step :
        steps_of(part_, partition_.vocabulary->output, ActionKind::kVocabularyScores,
                 schedule_.vocabulary_barriers))
-    if (rest_of_scores_.contains(step)) emit_step(step, microbatch);
+    if (deferred_scores_.contains(step)) emit_step(step, microbatch);
 }
 
 void MeshCompiler::finish_action(ActionPlace place) {
   set_active_actor(place.actor);
   // The buffers that this action used free credits for the next receives.
-  for (End& end : ends_) {
+  for (EdgeSide& end : edge_sides_) {
     if (end.sends) continue;
     const auto& uses = lanes_[end.edge].uses.at(place.actor);
-    const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) {
+    const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::FirstUse& candidate) {
       return candidate.action == place.index;
     });
     if (use == uses.end()) continue;
@@ -291,7 +292,7 @@ void MeshCompiler::finish_action(ActionPlace place) {
   }
 }
 
-void MeshCompiler::post_receives(End& end, int rank, std::size_t up_to) {
+void MeshCompiler::post_receives(EdgeSide& end, int rank, std::size_t up_to) {
   const auto& uses = lanes_[end.edge].uses.at(actor_of_rank_[rank]);
   for (std::size_t& posted = end.posted[rank]; posted < std::min(up_to, uses.size()); ++posted) {
     if (!end.transfer[rank]) continue;
@@ -302,7 +303,7 @@ void MeshCompiler::post_receives(End& end, int rank, std::size_t up_to) {
 }
 
 void MeshCompiler::send(LocalId local_id, int microbatch) {
-  for (const End& end : ends_) {
+  for (const EdgeSide& end : edge_sides_) {
     if (!end.sends || edges_[end.edge].edge.source != local_id) continue;
     if (options_.lowering == Lowering::kSafe) {
       const auto key = std::pair(end.edge, microbatch);
@@ -325,7 +326,7 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
   }
 }
 
-std::optional<std::uint32_t> MeshCompiler::destination_here(const End& end, int microbatch,
+std::optional<std::uint32_t> MeshCompiler::destination_here(const EdgeSide& end, int microbatch,
                                                             int rank) {
   const MeshEdge& edge = edges_[end.edge].edge;
   const auto other = partition_.meshes[edge.to_mesh].rank_of(mesh_.devices()[rank]);
@@ -334,10 +335,10 @@ std::optional<std::uint32_t> MeshCompiler::destination_here(const End& end, int 
 }
 
 void MeshCompiler::emit_blocking_transfer(const OutgoingTensor& outgoing) {
-  const auto end = std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) {
-    return candidate.edge == outgoing.edge;
-  });
-  WEFT_CHECK(end != ends_.end(), "edge {}", outgoing.edge);
+  const auto end =
+      std::find_if(edge_sides_.begin(), edge_sides_.end(),
+                   [&](const EdgeSide& candidate) { return candidate.edge == outgoing.edge; });
+  WEFT_CHECK(end != edge_sides_.end(), "edge {}", outgoing.edge);
   const LocalId destination = edges_[outgoing.edge].edge.destination;
   for (const int rank : all_ranks_) {
     if (!end->transfer[rank]) continue;
@@ -367,7 +368,7 @@ std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
   return buffer;
 }
 
-void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
+void MeshCompiler::emit_step(std::size_t index, int microbatch, EmitRound round) {
   const Step& step = part_.steps[index];
   const std::vector<LocalId> outputs = outputs_of(step);
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
@@ -376,14 +377,14 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
     emit_move(index, microbatch, round);
   }
   // The first round has sent the output, and a forward computes no gradients.
-  if (round == Round::kAgain) return;
+  if (round == EmitRound::kRecompute) return;
   for (const LocalId output : outputs) {
     add_gradient(output, microbatch);
     send(output, microbatch);
   }
 }
 
-void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
+void MeshCompiler::emit_move(std::size_t index, int microbatch, EmitRound round) {
   const auto& [input, output, move] = std::get<MoveStep>(part_.steps[index].what);
   if (local(output).once_per_step && instances_[active_->front()].contains({output, -1})) return;
   std::vector<std::uint32_t> sources(emitters_.size()), destinations(emitters_.size());
@@ -394,7 +395,7 @@ void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   if (move.kind == MoveKind::kSlice)
     return slice(partition_.graph.value(local(input).value).type, move, sources, destinations);
   const auto& transfers =
-      round == Round::kFirst ? step_transfer_[index] : recompute_transfers_[index];
+      round == EmitRound::kFirst ? step_transfer_[index] : recompute_transfers_[index];
   for (const int rank : *active_) {
     const std::uint32_t handle =
         emitter(rank).start(transfers[rank], microbatch, sources[rank], destinations[rank]);
@@ -426,7 +427,7 @@ Op MeshCompiler::op_of(const ComputeStep& step, int rank) const {
   return op_of_slice(node.op, slice->begin, slice->size());
 }
 
-void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round round) {
+void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, EmitRound round) {
   const auto gradient = gradients_of_.find(step.outputs.front());
   const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
   for (const int rank : *active_) {
@@ -450,7 +451,7 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
             losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
-      } else if (round == Round::kAgain && instances_[r].contains({output, microbatch})) {
+      } else if (round == EmitRound::kRecompute && instances_[r].contains({output, microbatch})) {
         // The first round's buffer still exists and may be in flight, so compute into another.
         outputs.push_back(emitter(rank).add_arena_buffer(local_type(output, rank)));
       } else {
@@ -479,11 +480,11 @@ void MeshCompiler::add_gradient(LocalId id, int microbatch) {
   }
 }
 
-void MeshCompiler::make_rest_of_scores() {
+void MeshCompiler::make_deferred_scores() {
   if (!spans()) return;
   const std::vector<std::size_t> rest =
       deferred_score_steps(part_, partition_.vocabulary->output, schedule_.vocabulary_barriers);
-  rest_of_scores_.insert(rest.begin(), rest.end());
+  deferred_scores_.insert(rest.begin(), rest.end());
 }
 
 }  // namespace weft::mesh

@@ -57,7 +57,7 @@ class MeshCompiler {
                std::map<transfer::DeviceId, Emitter>& emitters);
 
   /// Sets the compilers of all meshes. Call before anything is emitted.
-  void meet(const MeshCompilers& all) { all_ = &all; }
+  void set_compilers(const MeshCompilers& all) { all_ = &all; }
   /// Returns whether the actor runs devices of this mesh.
   bool has_ranks_of(int actor) const { return ranks_of_actor_.contains(actor); }
   /// Posts the first receives of the actor. With lanes only; call before the actor's first action.
@@ -81,7 +81,7 @@ class MeshCompiler {
 
  private:
   /// This mesh's side of an edge.
-  struct End {
+  struct EdgeSide {
     std::size_t edge = 0;
     bool sends = false;
     std::vector<std::size_t> posted;  ///< Receives started so far, by rank.
@@ -96,11 +96,11 @@ class MeshCompiler {
     std::vector<std::size_t> order;  ///< Order in which `what.steps` run.
     /// True if the schedule has an R; otherwise the steps rerun at the start of the backward.
     bool scheduled = false;
-    bool before(ActionKind kind) const {
+    bool runs_before(ActionKind kind) const {
       return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind);
     }
   };
-  enum class Round : std::uint8_t { kFirst, kAgain };
+  enum class EmitRound : std::uint8_t { kFirst, kRecompute };
   /// Reduction that a group of gradient sums shares.
   struct ReductionGroup {
     std::vector<int> axes;  ///< Axes over which the sums are partial at the end of the step.
@@ -156,7 +156,7 @@ class MeshCompiler {
   void make_step_transfers();
   void make_losses();
   void make_recomputations();
-  void make_rest_of_scores();
+  void make_deferred_scores();
 
   /// Makes the actor's ranks the active ranks of emission.
   void set_active_actor(int actor) { active_ = &ranks_of_actor_.at(actor); }
@@ -167,22 +167,22 @@ class MeshCompiler {
   Emitter& emitter(int rank) { return *emitters_[rank]; }
 
   /// Returns the device's receiving buffer if it both sends and receives on the edge.
-  std::optional<std::uint32_t> destination_here(const End& end, int microbatch, int rank);
+  std::optional<std::uint32_t> destination_here(const EdgeSide& end, int microbatch, int rank);
   void wait_for_all();
   /// Step that an action runs on this mesh.
   struct ActionStep {
     std::size_t step = 0;
-    Round round = Round::kFirst;
+    EmitRound round = EmitRound::kFirst;
   };
   std::vector<ActionStep> steps_of_action(StageId stage, ActionKind kind) const;
   double nominal_seconds_of(const ActionStep& one) const;
-  void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
+  void emit_step(std::size_t step, int microbatch, EmitRound round = EmitRound::kFirst);
   /// Returns the op for this rank; ops that depend on the position of their slice differ by rank.
   Op op_of(const ComputeStep& step, int rank) const;
-  void emit_compute(const ComputeStep& step, int microbatch, Round round);
-  void emit_move(std::size_t step, int microbatch, Round round);
+  void emit_compute(const ComputeStep& step, int microbatch, EmitRound round);
+  void emit_move(std::size_t step, int microbatch, EmitRound round);
   void send(LocalId local, int microbatch);
-  void post_receives(End& end, int rank, std::size_t up_to);
+  void post_receives(EdgeSide& end, int rank, std::size_t up_to);
   void add_gradient(LocalId local, int microbatch);
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
@@ -247,7 +247,7 @@ class MeshCompiler {
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;
   /// Index into Program::inputs, by (value, rank).
   std::map<std::pair<LocalId, int>, std::uint32_t> inputs_;
-  std::vector<End> ends_;
+  std::vector<EdgeSide> edge_sides_;
   /// Handles of sends in flight, by rank. Keyed by Lane::arrival_known_at: after that action,
   /// waiting for the send does not block.
   std::vector<std::multimap<std::size_t, std::uint32_t>> unfinished_;
@@ -255,7 +255,7 @@ class MeshCompiler {
   /// In safe mode: tensors that not all devices have computed yet, by (edge, microbatch).
   std::map<std::pair<std::size_t, int>, OutgoingTensor> incomplete_;
   /// Steps of a sharded vocabulary's output layer that depend on the exchange of statistics.
-  std::set<std::size_t> rest_of_scores_;
+  std::set<std::size_t> deferred_scores_;
   std::map<StageId, Recomputation> recomputations_;
   /// Transfers of the recomputation, as step_transfer_.
   std::vector<std::vector<std::uint32_t>> recompute_transfers_;
@@ -271,9 +271,9 @@ class MeshCompiler {
   struct Bucket {
     std::vector<std::uint32_t> under_way;  ///< Handles of its transfer, by rank.
   };
-  std::array<Bucket, 2> turns_;
+  std::array<Bucket, 2> buckets_;
   std::uint64_t bucket_bytes_ = 0;  ///< Size of each bucket.
-  int buckets_ = 0;                 ///< Number of buckets started so far.
+  int num_buckets_ = 0;             ///< Number of buckets started so far.
   /// Stages of this mesh whose gradients are still partial.
   std::set<StageId> unreduced_;
   /// Index into Program::persistents, by rank; -1 if the rank has no losses.

@@ -31,9 +31,9 @@ std::vector<int> MeshCompiler::scattered_axes(const Spec& gradient, const Spec& 
     const auto& from = gradient.dims[d];
     const auto& to = wanted.dims[d];
     if (from == to) continue;
-    const bool goes_on =
+    const bool is_scattered =
         from.size() < to.size() && std::equal(from.begin(), from.end(), to.begin());
-    if (!goes_on || ++changed > 1) return {};
+    if (!is_scattered || ++changed > 1) return {};
     scattered.assign(to.begin() + static_cast<std::ptrdiff_t>(from.size()), to.end());
   }
   for (const int axis : scattered)
@@ -88,7 +88,7 @@ void MeshCompiler::size_buckets() {
   }
   for (const auto& [alike, sizes] : pieces) {
     const std::int64_t most = std::max(std::min(sizes.first, kBucketElements), sizes.second);
-    const std::uint64_t bytes = ways(alike.scattered, mesh_) * most * sizeof(float);
+    const std::uint64_t bytes = num_parts(alike.scattered, mesh_) * most * sizeof(float);
     bucket_bytes_ = std::max(bucket_bytes_, bytes);
   }
 }
@@ -119,13 +119,14 @@ void MeshCompiler::scatter_bucket(const ReductionGroup& alike,
   const auto members = static_cast<std::int64_t>(groups.front().size());
   const TensorType all{DType::kF32, {members * elements}}, own{DType::kF32, {elements}};
   const std::string name =
-      fmt::format("reduce-scatter {} {}", sum_blocks_.at(alike).name, buckets_);
+      fmt::format("reduce-scatter {} {}", sum_blocks_.at(alike).name, num_buckets_);
   // Two buckets alternate: one is filled while the other is in flight.
-  Bucket& turn = turns_[buckets_++ % turns_.size()];
-  for (std::size_t r = 0; r < turn.under_way.size(); ++r) emitters_[r]->wait(turn.under_way[r]);
-  turn.under_way.clear();
-  const std::string block =
-      fmt::format("bucket{}/{}", spans() ? " on " + mesh_.name() : "", &turn - turns_.data());
+  Bucket& bucket_block = buckets_[num_buckets_++ % buckets_.size()];
+  for (std::size_t r = 0; r < bucket_block.under_way.size(); ++r)
+    emitters_[r]->wait(bucket_block.under_way[r]);
+  bucket_block.under_way.clear();
+  const std::string block = fmt::format("bucket{}/{}", spans() ? " on " + mesh_.name() : "",
+                                        &bucket_block - buckets_.data());
   std::vector<std::uint32_t> sources(emitters_.size()), results(emitters_.size());
   std::vector<GroupPlan> plans;
   for (const std::vector<int>& group : groups) {
@@ -145,8 +146,8 @@ void MeshCompiler::scatter_bucket(const ReductionGroup& alike,
   }
   const auto transfers = add_group_plans(name, TransferPurpose::kAllReduce, plans);
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    turn.under_way.push_back(emitters_[r]->start(transfers[r], -1, sources[r], results[r]));
-    if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(turn.under_way.back());
+    bucket_block.under_way.push_back(emitters_[r]->start(transfers[r], -1, sources[r], results[r]));
+    if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(bucket_block.under_way.back());
   }
   std::vector<int> rest;
   for (const int axis : alike.axes)

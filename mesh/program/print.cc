@@ -26,9 +26,9 @@ std::string operands(const Program& program, const std::vector<std::uint32_t>& b
 struct Printer {
   const Program& program;
 
-  std::string operator()(const Begin& begin) const {
+  std::string operator()(const BeginAction& begin) const {
     return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) +
-           (begin.goes_on ? ", goes on:" : ":");
+           (begin.resumes_action ? ", resumed:" : ":");
   }
   std::string operator()(const Run& run) const {
     return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]),
@@ -46,7 +46,7 @@ struct Printer {
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
     text += fmt::format(", sends {}, receives {}", format_bytes(transfer.bytes_sent()),
                         format_bytes(transfer.bytes_received()));
-    if (transfer.operations() != nullptr) text += " by device collectives";
+    if (transfer.library_share() != nullptr) text += " by device collectives";
     if (start.source >= 0) text += ": " + operand(program, start.source);
     if (start.destination >= 0) text += " -> " + operand(program, start.destination);
     return text;
@@ -68,28 +68,28 @@ struct Printer {
 }  // namespace
 
 std::uint64_t Transfer::source_bytes() const {
-  return part() != nullptr ? part()->tensors.front().source_bytes()
-                           : operations()->source_bytes.front();
+  return engine_share() != nullptr ? engine_share()->tensors.front().source_bytes()
+                                   : library_share()->source_bytes.front();
 }
 
 std::uint64_t Transfer::destination_bytes() const {
-  return part() != nullptr ? part()->tensors.front().destination_bytes()
-                           : operations()->destination_bytes.front();
+  return engine_share() != nullptr ? engine_share()->tensors.front().destination_bytes()
+                                   : library_share()->destination_bytes.front();
 }
 
 std::uint64_t Transfer::bytes_sent() const {
-  return std::visit([](const auto& of_device) { return of_device.bytes_sent(); }, work);
+  return std::visit([](const auto& of_device) { return of_device.bytes_sent(); }, device_work);
 }
 
 std::uint64_t Transfer::bytes_received() const {
-  return std::visit([](const auto& of_device) { return of_device.bytes_received(); }, work);
+  return std::visit([](const auto& of_device) { return of_device.bytes_received(); }, device_work);
 }
 
 std::uint64_t collective_staging_bytes(const Program& program) {
   std::uint64_t most = 0;
   for (const Transfer& transfer : program.transfers) {
-    if (transfer.operations() != nullptr)
-      most = std::max(most, transfer.operations()->staging_bytes);
+    if (transfer.library_share() != nullptr)
+      most = std::max(most, transfer.library_share()->staging_bytes);
   }
   return most;
 }
@@ -104,7 +104,7 @@ std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;
   for (const PersistentBlock& block : program.persistents) persistent += block.bytes;
   std::string text =
-      fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n",
+      fmt::format("program '{}' of {} (device {}): {} instructions, {} persistent, {} arena\n",
                   program.name, program.device_name, program.device, program.instructions.size(),
                   format_bytes(persistent), format_bytes(program.arena_bytes));
   for (const Instruction& instruction : program.instructions)

@@ -60,13 +60,15 @@ struct Transfer {
   std::uint32_t op = 0;
   /// This device's share of the transfer, for its executor: the transfer engine or the GPU library
   /// (NCCL). All participants hold the same alternative.
-  std::variant<transfer::DevicePart, transfer::DeviceOperations> work;
+  std::variant<transfer::DevicePart, transfer::DeviceOperations> device_work;
 
   /// Returns the transfer engine's share; null if the GPU library carries the transfer.
-  const transfer::DevicePart* part() const { return std::get_if<transfer::DevicePart>(&work); }
+  const transfer::DevicePart* engine_share() const {
+    return std::get_if<transfer::DevicePart>(&device_work);
+  }
   /// Returns the GPU library's share; null if the transfer engine carries the transfer.
-  const transfer::DeviceOperations* operations() const {
-    return std::get_if<transfer::DeviceOperations>(&work);
+  const transfer::DeviceOperations* library_share() const {
+    return std::get_if<transfer::DeviceOperations>(&device_work);
   }
   /// Returns the bytes that this device holds (source) or wants (destination) of the transfer's one
   /// tensor.
@@ -76,7 +78,7 @@ struct Transfer {
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
   static constexpr auto fields =
-      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::work);
+      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::device_work);
 };
 
 /// A parameter's shard on this device and the buffers of its optimizer state.
@@ -94,28 +96,29 @@ struct ProgramParameter {
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
   /// Buffer of the bf16 copy that ops read; -1 if ops read `value`.
-  std::int32_t working = -1;
+  std::int32_t working_copy = -1;
   static constexpr auto fields =
       weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape,
                    &ProgramParameter::region, &ProgramParameter::initializer,
                    &ProgramParameter::standard_deviation, &ProgramParameter::decay,
                    &ProgramParameter::counts_in_norm, &ProgramParameter::value,
                    &ProgramParameter::gradient, &ProgramParameter::first_moment,
-                   &ProgramParameter::second_moment, &ProgramParameter::working);
+                   &ProgramParameter::second_moment, &ProgramParameter::working_copy);
 };
 
 // Instructions. A device runs them in order; only Wait blocks.
 
 /// Marks the start of a schedule action, for the trace and for error messages.
-struct Begin {
+struct BeginAction {
   std::int32_t stage = 0;
   ActionKind kind = ActionKind::kForward;
   std::int32_t microbatch = 0;
   /// True if this resumes an action: the second half of an S after the statistics exchange, or the
   /// action that such a second half interrupted.
-  bool goes_on = false;
+  bool resumes_action = false;
   static constexpr auto fields =
-      weft::fields(&Begin::stage, &Begin::kind, &Begin::microbatch, &Begin::goes_on);
+      weft::fields(&BeginAction::stage, &BeginAction::kind, &BeginAction::microbatch,
+                   &BeginAction::resumes_action);
 };
 /// Runs an op on buffers.
 struct Run {
@@ -169,7 +172,7 @@ struct Update {
   static constexpr auto fields = weft::fields(&Update::norms);
 };
 
-using Instruction = std::variant<Begin, Run, Read, Start, Wait, Accumulate, Norm, Update>;
+using Instruction = std::variant<BeginAction, Run, Read, Start, Wait, Accumulate, Norm, Update>;
 
 /// All instructions of one device for one step, fixed before the first step. Result of compilation.
 /// A value.

@@ -21,8 +21,8 @@ class ProgramTasks {
         traffic_(traffic),
         devices_(programs.size(), Device{TaskChain(tasks_)}) {
     if (seconds.size() != programs.size()) {
-      throw_error(ErrorCode::kInvalidArgument, "{} programs, but times of {}", programs.size(),
-                  seconds.size());
+      throw_error(ErrorCode::kInvalidArgument, "expected durations of {} programs, got those of {}",
+                  programs.size(), seconds.size());
     }
     tasks_.links.rates = traffic.link_rates;
     tasks_.links.queues = traffic.queue_places.size();
@@ -113,7 +113,8 @@ class ProgramTasks {
       const std::uint32_t op = program.transfers[start->transfer].op;
       const auto movements = traffic_.movements.find(op);
       if (movements == traffic_.movements.end()) {
-        throw_error(ErrorCode::kInvalidArgument, "nothing is known of what '{}' moves",
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the traffic has no entry for transfer '{}'; compute it from the same programs",
                     program.transfers[start->transfer].name);
       }
       const auto [first, is_new] =
@@ -158,7 +159,7 @@ class ProgramTasks {
     Movement made;
     made.amount = movement.bytes;
     for (const auto& crossing : movement.crossings)
-      made.link_uses.push_back({crossing.link, crossing.times});
+      made.crossings.push_back({crossing.link, crossing.bytes_per_byte});
     made.weight = movement.weight;
     made.latency = movement.latency;
     made.early_chunk = movement.eager_chunk;
@@ -168,7 +169,7 @@ class ProgramTasks {
     for (std::size_t i = 0; i < instance.groups.size(); ++i) {
       const transfer::DeviceId device = movement.devices[i];
       const std::optional<Part>& first = instance.groups[i].first;
-      const TaskId start = first ? start_of(*first) : never();
+      const TaskId start = first ? start_of(*first) : unstarted_task();
       if (queued && device != movement.queue->device)
         made.receivers.push_back({start, buffer(movement.queue->device, device)});
       else waits.push_back(start);
@@ -191,7 +192,7 @@ class ProgramTasks {
   TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
 
   /// Returns a task that never ends, in place of a missing Start.
-  TaskId never() {
+  TaskId unstarted_task() {
     if (!never_) {
       never_ = tasks_.add();
       tasks_.add_dependency(*never_, *never_);

@@ -13,7 +13,7 @@ namespace {
 using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 
 /// Transfer that a device waits for.
-struct Standing {
+struct AwaitedTransfer {
   Key key;
   std::string transfer;
   std::vector<std::size_t> missing;  ///< Programs that take part and have not started it.
@@ -40,7 +40,7 @@ std::string transfer_name(const Program& program, const Key& key) {
 }
 
 /// Returns words such as "backward of microbatch 2".
-std::string name_in_words(const Begin& begin) {
+std::string name_in_words(const BeginAction& begin) {
   const std::string of =
       begin.microbatch >= 0 ? fmt::format(" of microbatch {}", begin.microbatch) : "";
   return std::string(name_in_words(begin.kind)) + of;
@@ -48,10 +48,10 @@ std::string name_in_words(const Begin& begin) {
 
 /// Describes the action that a device is in and the next one.
 std::string actions_at(const Program& program, std::size_t at) {
-  const Begin* now = nullptr;
-  const Begin* then = nullptr;
+  const BeginAction* now = nullptr;
+  const BeginAction* then = nullptr;
   for (std::size_t i = 0; i < program.instructions.size() && then == nullptr; ++i) {
-    const auto* begin = std::get_if<Begin>(&program.instructions[i]);
+    const auto* begin = std::get_if<BeginAction>(&program.instructions[i]);
     if (begin == nullptr) continue;
     (i <= at ? now : then) = begin;
   }
@@ -67,9 +67,9 @@ std::string actions_at(const Program& program, std::size_t at) {
 /// Returns the other devices that take part in the transfer.
 std::vector<transfer::DeviceId> partners(const Program& program, const Key& key) {
   const auto transfer = std::ranges::find(program.transfers, key.first, &Transfer::op);
-  if (const auto* part = transfer->part()) return part->peers();
+  if (const auto* part = transfer->engine_share()) return part->peers();
   std::set<transfer::DeviceId> with;
-  for (const transfer::CommunicatorGroup& group : transfer->operations()->groups)
+  for (const transfer::CommunicatorGroup& group : transfer->library_share()->groups)
     with.insert(group.devices.begin(), group.devices.end());
   with.erase(program.device);
   return {with.begin(), with.end()};
@@ -109,20 +109,20 @@ class Stall {
     return starts_.contains(key) ? std::optional(key) : std::nullopt;
   }
 
-  std::optional<Standing> standing(std::size_t p) const {
+  std::optional<AwaitedTransfer> awaited(std::size_t p) const {
     if (!next_[p] || finished(p)) return std::nullopt;
     const Program& program = programs_[p];
-    if (const auto key = collective(p)) return standing_at(p, *key);
+    if (const auto key = collective(p)) return awaited_transfer(p, *key);
     const auto key = awaited_at(program, *next_[p]);
-    return key ? std::optional(standing_at(p, *key)) : std::nullopt;
+    return key ? std::optional(awaited_transfer(p, *key)) : std::nullopt;
   }
 
-  Standing standing_at(std::size_t p, const Key& key) const {
-    Standing standing{key, transfer_name(programs_[p], key), {}};
+  AwaitedTransfer awaited_transfer(std::size_t p, const Key& key) const {
+    AwaitedTransfer result{key, transfer_name(programs_[p], key), {}};
     for (const auto& [other, at] : starts_.at(key)) {
-      if (!next_[other] || *next_[other] <= at) standing.missing.push_back(other);
+      if (!next_[other] || *next_[other] <= at) result.missing.push_back(other);
     }
-    return standing;
+    return result;
   }
 
   std::string actions(std::size_t p) const { return actions_at(programs_[p], *next_[p]); }
@@ -136,16 +136,16 @@ class Stall {
 
   std::string line(std::size_t p) const {
     const std::string& name = programs_[p].device_name;
-    if (!next_[p]) return name + " does not answer";
-    const std::optional<Standing> at = standing(p);
-    if (!at) return fmt::format("{} is {}: works, or stands inside an op", name, actions(p));
+    if (!next_[p]) return name + " does not respond";
+    const std::optional<AwaitedTransfer> at = awaited(p);
+    if (!at) return fmt::format("{} is {}: it runs, or is blocked inside an op", name, actions(p));
     if (at->missing.empty()) {
       return fmt::format(
-          "{} is {}: waits for {}, which all who take part have begun: its bytes are on their way, "
-          "or stuck",
+          "{} is {}: waits for {}, which all its devices have started: its bytes are in flight, or "
+          "the network has stalled",
           name, actions(p), at->transfer);
     }
-    return fmt::format("{} is {}: waits for {}, which {} {} not begun", name, actions(p),
+    return fmt::format("{} is {}: waits for {}, which {} {} not started", name, actions(p),
                        at->transfer, names(at->missing), at->missing.size() == 1 ? "has" : "have");
   }
 
@@ -153,18 +153,19 @@ class Stall {
   std::string describe_cause() const {
     std::vector<std::size_t> path;
     for (std::size_t p = 0; p < programs_.size() && path.empty(); ++p) {
-      const auto at = standing(p);
+      const auto at = awaited(p);
       if (at && !at->missing.empty()) path.push_back(p);
     }
     if (path.empty()) return "";
     while (true) {
-      const auto at = standing(path.back());
+      const auto at = awaited(path.back());
       if (!at || at->missing.empty())
-        return fmt::format("\n  all hangs on {}", programs_[path.back()].device_name);
+        return fmt::format("\n  every other device waits for {}",
+                           programs_[path.back()].device_name);
       const std::size_t following = at->missing.front();
       const auto seen = std::find(path.begin(), path.end(), following);
       if (seen != path.end()) {
-        std::string text = "\n  the waits form a cycle: ";
+        std::string text = "\n  deadlock: these devices wait for each other: ";
         for (auto device = seen; device != path.end(); ++device)
           text += programs_[*device].device_name + " -> ";
         return text + programs_[*seen].device_name;
@@ -190,8 +191,8 @@ std::string explain_stall(const std::vector<Program>& programs,
 
 DevicePosition find_device_position(const Program& program, std::size_t next,
                                     const std::optional<transfer::OperationKey>& collective) {
-  DevicePosition standing;
-  standing.actions = actions_at(program, next);
+  DevicePosition position;
+  position.actions = actions_at(program, next);
   auto awaited = awaited_at(program, next);
   std::set<Key> ahead;
   bool known = false;  // Whether the collective is a transfer of this program.
@@ -203,12 +204,12 @@ DevicePosition find_device_position(const Program& program, std::size_t next,
     if (i >= next) ahead.insert(key);
   }
   if (known) awaited = Key(collective->op, collective->microbatch);
-  for (const Key& key : ahead) standing.ahead.push_back({key.first, key.second});
-  if (!awaited) return standing;
-  standing.waits_for = transfer::OperationKey{awaited->first, awaited->second};
-  standing.transfer = transfer_name(program, *awaited);
-  standing.with = partners(program, *awaited);
-  return standing;
+  for (const Key& key : ahead) position.ahead.push_back({key.first, key.second});
+  if (!awaited) return position;
+  position.waits_for = transfer::OperationKey{awaited->first, awaited->second};
+  position.transfer = transfer_name(program, *awaited);
+  position.with = partners(program, *awaited);
+  return position;
 }
 
 }  // namespace weft::mesh

@@ -24,10 +24,10 @@ namespace weft::mesh {
 /// is none. The host runs ahead of its device collectives, so this tells more than the instruction.
 ///
 ///   front[0,0] is in stage 0, forward of microbatch 1 (next: backward of microbatch 0): waits
-///     for 't1 back->front' of microbatch 0, which back[0,0] has not begun
+///     for 't1 back->front' of microbatch 0, which back[0,0] has not started
 ///   back[0,0] is in stage 1, forward of microbatch 1 (next: backward of microbatch 0): waits
-///     for 't0 front->back' of microbatch 1, which front[0,0] has not begun
-///   the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
+///     for 't0 front->back' of microbatch 1, which front[0,0] has not started
+///   deadlock: these devices wait for each other: front[0,0] -> back[0,0] -> front[0,0]
 std::string explain_stall(
     const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
     const std::vector<std::optional<transfer::OperationKey>>& collectives = {});

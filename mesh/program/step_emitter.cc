@@ -7,7 +7,7 @@ namespace weft::mesh {
 namespace {
 
 /// Share of an action's time for which waiting is better than running another of its steps first.
-constexpr double kNear = 0.05;
+constexpr double kMaxWaitShare = 0.05;
 
 }  // namespace
 
@@ -32,15 +32,16 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
 }
 
 void StepEmitter::emit_lanes() {
-  const auto rests = place_deferred_scores();
+  const auto deferred = place_deferred_scores();
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
     for (MeshCompiler* compiler : compilers_[actor]) compiler->post_first_receives(actor);
     const std::size_t actions = schedule_.actors[actor].size();
     for (std::size_t i = 0; i < actions; ++i) {
-      emit_action({actor, i}, rests[actor][i]);
+      emit_action({actor, i}, deferred[actor][i]);
       for (MeshCompiler* compiler : compilers_[actor]) compiler->finish_action({actor, i});
     }
-    for (const Rest& rest : rests[actor][actions]) emit_rest(actor, rest.microbatch);
+    for (const DeferredScores& half : deferred[actor][actions])
+      emit_deferred_scores(actor, half.microbatch);
   }
 }
 
@@ -50,10 +51,10 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
     emit_action(place);
     const Action& action = schedule_.actors[place.actor][place.index];
     // The second halves follow when the last device has reached the exchange.
-    if (has_rests() && action.kind == ActionKind::kVocabularyScores &&
+    if (has_deferred_scores() && action.kind == ActionKind::kVocabularyScores &&
         ++scored[action.microbatch] == compilers_.size())
       for (std::size_t actor = 0; actor < compilers_.size(); ++actor)
-        emit_rest(actor, action.microbatch);
+        emit_deferred_scores(actor, action.microbatch);
     std::vector<OutgoingTensor> made;
     for (const auto& compiler : all_)
       for (OutgoingTensor& tensor : compiler->take_ready_tensors())
@@ -68,23 +69,24 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
   walk_global_order(order_, run, move);
 }
 
-void StepEmitter::emit_action(const ActionPlace& place, const std::vector<Rest>& rests) {
+void StepEmitter::emit_action(const ActionPlace& place,
+                              const std::vector<DeferredScores>& deferred) {
   const Action& action = schedule_.actors[place.actor][place.index];
-  auto next = rests.begin();
+  auto next = deferred.begin();
   const auto emit_until = [&](double done) {
     const auto first = next;
-    for (; next != rests.end() && next->share <= done; ++next)
-      emit_rest(place.actor, next->microbatch);
+    for (; next != deferred.end() && next->share <= done; ++next)
+      emit_deferred_scores(place.actor, next->microbatch);
     return next != first;
   };
-  const auto begin = [&](bool goes_on) {
+  const auto begin = [&](bool resumes_action) {
     for (Emitter* emitter : emitters_[place.actor])
-      emitter->begin({action.stage, action.kind, action.microbatch, goes_on});
+      emitter->begin({action.stage, action.kind, action.microbatch, resumes_action});
   };
   emit_until(0);
   begin(false);
   MeshCompiler::Between between;
-  if (next != rests.end()) {
+  if (next != deferred.end()) {
     between = [&](double done) {
       if (emit_until(done)) begin(true);
     };
@@ -93,7 +95,7 @@ void StepEmitter::emit_action(const ActionPlace& place, const std::vector<Rest>&
   emit_until(1);
 }
 
-void StepEmitter::emit_rest(std::size_t actor, int microbatch) {
+void StepEmitter::emit_deferred_scores(std::size_t actor, int microbatch) {
   const auto& actions = schedule_.actors[actor];
   const auto scores = std::ranges::find(actions, ActionKind::kVocabularyScores, &Action::kind);
   for (Emitter* emitter : emitters_[actor])
@@ -101,7 +103,7 @@ void StepEmitter::emit_rest(std::size_t actor, int microbatch) {
   spanning_->emit_deferred_scores(actor, microbatch);
 }
 
-bool StepEmitter::has_rests() const {
+bool StepEmitter::has_deferred_scores() const {
   if (spanning_ == nullptr) return false;
   return schedule_.vocabulary_barriers == 1 ||
          std::ranges::none_of(schedule_.actors.front(), [](const Action& action) {
@@ -109,11 +111,11 @@ bool StepEmitter::has_rests() const {
          });
 }
 
-std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_deferred_scores()
-    const {
-  std::vector<std::vector<std::vector<Rest>>> rests;
-  for (const auto& actions : schedule_.actors) rests.emplace_back(actions.size() + 1);
-  if (!has_rests()) return rests;
+std::vector<std::vector<std::vector<StepEmitter::DeferredScores>>>
+StepEmitter::place_deferred_scores() const {
+  std::vector<std::vector<std::vector<DeferredScores>>> deferred;
+  for (const auto& actions : schedule_.actors) deferred.emplace_back(actions.size() + 1);
+  if (!has_deferred_scores()) return deferred;
   std::vector<double> exchanged(schedule_.microbatches, 0);
   std::vector<std::vector<const OrderedAction*>> ordered(schedule_.actors.size());
   std::vector<std::vector<std::size_t>> scores(schedule_.actors.size());
@@ -135,16 +137,16 @@ std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_defe
       const double end = exchanged[microbatch];
       std::size_t at = scores[actor][microbatch] + 1;
       while (at < ordered[actor].size() && ordered[actor][at]->finish <= end) ++at;
-      Rest rest{microbatch};
+      DeferredScores half{microbatch};
       if (at < ordered[actor].size()) {
         const OrderedAction& during = *ordered[actor][at];
         const double time = during.finish - during.start;
-        if (time > 0) rest.share = (end - during.start) / time - kNear;
+        if (time > 0) half.share = (end - during.start) / time - kMaxWaitShare;
       }
-      rests[actor][at].push_back(rest);
+      deferred[actor][at].push_back(half);
     }
   }
-  return rests;
+  return deferred;
 }
 
 }  // namespace weft::mesh

@@ -26,20 +26,20 @@ class StepEmitter {
 
  private:
   /// Second half of an S, which follows its exchange, and its place in an action.
-  struct Rest {
+  struct DeferredScores {
     int microbatch = 0;
     double share = 0;  ///< Share of the action's time that passes before it.
   };
-  void emit_action(const ActionPlace& place, const std::vector<Rest>& rests = {});
-  void emit_rest(std::size_t actor, int microbatch);
+  void emit_action(const ActionPlace& place, const std::vector<DeferredScores>& deferred = {});
+  void emit_deferred_scores(std::size_t actor, int microbatch);
   /// Returns whether the second half of S is emitted by itself, and not as the beginning of a T.
-  bool has_rests() const;
+  bool has_deferred_scores() const;
   /// Places the second halves of S, by actor and by index of the action before which or amid which
   /// each runs; one entry past the last action too. Each is placed where all devices have finished
   /// their scores, by the durations of order_actions(): then devices wait little, and the results
   /// are sent early. It cannot deadlock: every action that the scores depend on ends before the
   /// action amid which a second half is placed.
-  std::vector<std::vector<std::vector<Rest>>> place_deferred_scores() const;
+  std::vector<std::vector<std::vector<DeferredScores>>> place_deferred_scores() const;
 
   const Schedule& schedule_;
   const std::vector<OrderedAction>& order_;

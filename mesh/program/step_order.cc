@@ -22,7 +22,7 @@ std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, Acti
                                   int vocabulary_barriers) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
-    if (part.steps[i].stage == stage && runs(kind, part.steps[i].pass, vocabulary_barriers))
+    if (part.steps[i].stage == stage && runs_pass(kind, part.steps[i].pass, vocabulary_barriers))
       steps.push_back(i);
   }
   sort(steps, part);

@@ -41,7 +41,7 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
   for (const Program& program : programs) {
     for (const Transfer& transfer : program.transfers) {
       WholeTransfer& whole = result[transfer.op];
-      const transfer::DevicePart* const part = transfer.part();
+      const transfer::DevicePart* const part = transfer.engine_share();
       if (part == nullptr) continue;
       if (!part->reductions.empty()) whole.reducing.insert(program.device);
       whole.places[program.device] = part->egress_slots;
@@ -205,12 +205,12 @@ double busiest_link_seconds(const std::vector<Program>& programs,
         ingress.at(there.value()) += bytes;
       };
       const Transfer& transfer = program.transfers.at(start->transfer);
-      if (const transfer::DevicePart* const part = transfer.part()) {
+      if (const transfer::DevicePart* const part = transfer.engine_share()) {
         for (const transfer::FlowRole& stream : part->streams) {
           for (const transfer::DeviceId child : stream.children) count(child, stream.bytes);
         }
       } else {
-        for (const auto& [to, bytes] : transfer.operations()->sent) count(to, bytes);
+        for (const auto& [to, bytes] : transfer.library_share()->sent) count(to, bytes);
       }
     }
   }

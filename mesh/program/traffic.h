@@ -22,7 +22,7 @@ struct Traffic {
   struct Movement {
     struct Crossing {
       std::uint32_t link = 0;
-      double times = 1;  ///< Bytes over this link per byte of the movement.
+      double bytes_per_byte = 1;  ///< Bytes over this link per byte of the movement.
     };
     std::vector<transfer::DeviceId> devices;
     double bytes = 0;

@@ -160,8 +160,8 @@ CollectiveAssignment use_device_collectives(std::span<Compiled* const> steps,
     for (Program& program : steps[s]->programs) {
       for (Transfer& transfer : program.transfers) {
         if (!ops[s].contains(transfer.op)) continue;
-        transfer.work =
-            operations_of(lowered.at(numbering.number(s, transfer.op)), *transfer.part());
+        transfer.device_work =
+            operations_of(lowered.at(numbering.number(s, transfer.op)), *transfer.engine_share());
       }
     }
     if (!ops[s].empty()) order_operations(*steps[s], ops[s]);

@@ -32,10 +32,11 @@ class ProgramWaits {
         const auto* start = std::get_if<Start>(&instruction);
         if (start == nullptr) continue;
         const Transfer& transfer = program.transfers[start->transfer];
-        if (transfer.part() == nullptr) continue;  // Lowered from device parts that were checked.
+        if (transfer.engine_share() == nullptr)
+          continue;  // Lowered from device parts that were checked.
         const std::vector<transfer::DeviceId>& members =
             executions_.at({transfer.op, start->microbatch}).members;
-        for (const transfer::DeviceId peer : transfer.part()->peers()) {
+        for (const transfer::DeviceId peer : transfer.engine_share()->peers()) {
           if (std::find(members.begin(), members.end(), peer) == members.end()) {
             throw_error(ErrorCode::kInternal,
                         "program '{}': {} takes part in '{}' of microbatch {}, but its peer device "

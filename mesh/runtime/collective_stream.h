@@ -13,11 +13,11 @@ struct CollectiveStream {
   /// All references must outlive it.
   CollectiveStream(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device,
                    const Clock& clock, transfer::CollectiveQueueOptions options = {})
-      : passed(clock), queue(self, library, device, clock, options) {}
+      : stream_events(clock), queue(self, library, device, clock, options) {}
 
   /// Watches the queue's stream. Destroyed after the queue, which ends the work that the events
   /// wait for.
-  EventWatch passed;
+  EventWatch stream_events;
   transfer::CollectiveQueue queue;
 };
 

@@ -155,8 +155,7 @@ StepResult InProcessTraining::run(StepRequest request) {
   if (!auto_note_sent_ && plan_->layout.searches()) {
     auto_note_sent_ = true;
     result.note = fmt::format(
-        "schedule auto: {} stays, as all devices take turns in one thread here and no order is "
-        "faster",
+        "schedule auto: keeping {}: all devices run in one thread, so no schedule is faster",
         plan_->schedule.name);
   }
   return result;
@@ -164,7 +163,7 @@ StepResult InProcessTraining::run(StepRequest request) {
 
 std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
   const std::lock_guard lock(mutex_);
-  request.run = ++runs_;
+  request.execution_number = ++runs_;
   std::vector<std::unique_ptr<Interpreter>> interpreters;
   std::vector<DeviceSide*> sides;
   for (const auto& side : sides_) {
@@ -211,7 +210,7 @@ std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
           programs.push_back(*sides[i]->programs.at(request.program));
           next.emplace_back(interpreters[i]->instruction());
         }
-        throw_error(ErrorCode::kInternal, "all devices stand still:{}",
+        throw_error(ErrorCode::kInternal, "deadlock: every device waits:{}",
                     explain_stall(programs, next));
       }
     }

@@ -52,7 +52,7 @@ class InProcessTraining final : public TrainingEngine {
   StepResult run(StepRequest request) override;
   /// Runs a step like run(), but returns the reports of all devices.
   std::vector<StepReport> run_on_devices(StepRequest request);
-  bool copies() const override { return plan_->copies_checkpoints(); }
+  bool supports_copies() const override { return plan_->copies_checkpoints(); }
   void copy_state() override;
   void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) override;
   void restore(const WriteStateSlice& give, std::int64_t steps_done) override;

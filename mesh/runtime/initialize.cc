@@ -22,7 +22,7 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
     const TensorRef& value = tensors[parameter.value];
     if (initializer.kind == Initializer::Kind::kZeros) {
       make_zero(value);
-      if (parameter.working >= 0) make_zero(tensors[parameter.working]);
+      if (parameter.working_copy >= 0) make_zero(tensors[parameter.working_copy]);
       stream.synchronize();
       continue;
     }
@@ -30,8 +30,8 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
     fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
     stream.copy(std::as_bytes(std::span(values)), {value.data, value.type.bytes()});
     std::vector<BFloat16> rounded;
-    if (parameter.working >= 0) {
-      const TensorRef& working = tensors[parameter.working];
+    if (parameter.working_copy >= 0) {
+      const TensorRef& working = tensors[parameter.working_copy];
       rounded.resize(values.size());
       convert(values, rounded);
       stream.copy(std::as_bytes(std::span(rounded)), {working.data, working.type.bytes()});

@@ -36,16 +36,17 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
       graphs_(resources.storage.graphs().of(program)),
       executors_{std::make_unique<EngineTransfers>(
           resources.engine, program, *device_,
-          EngineTransfers::TransferIdentity{resources.epoch, request_.run,
+          EngineTransfers::TransferIdentity{resources.epoch, request_.execution_number,
                                             resources.low_priority})} {
   for (const Instruction& instruction : program_.instructions) {
-    if (const auto* begin = std::get_if<Begin>(&instruction))
+    if (const auto* begin = std::get_if<BeginAction>(&instruction))
       microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }
   if (program.collective_order.empty()) return;
   if (resources.library == nullptr)
-    throw_error(ErrorCode::kFailedPrecondition, "'{}' needs device collectives, and {} has none",
-                program.name, program.device_name);
+    throw_error(ErrorCode::kFailedPrecondition,
+                "program '{}' needs device collectives, which {} does not have", program.name,
+                program.device_name);
   executors_[1] =
       std::make_unique<CollectiveTransfers>(*resources.library, program, *device_, resources.epoch);
 }
@@ -55,10 +56,10 @@ Interpreter::~Interpreter() {
              program_.name);
 }
 
-bool Interpreter::quiescent() const { return device_->inbox()->quiescent(); }
+bool Interpreter::quiescent() const { return device_->callbacks()->quiescent(); }
 
 bool Interpreter::wait_quiescent(Nanoseconds limit) const {
-  return device_->inbox()->wait_quiescent(limit);
+  return device_->callbacks()->wait_quiescent(limit);
 }
 
 bool Interpreter::wants_polling() const {
@@ -81,15 +82,15 @@ void Interpreter::cancel(const Error& why) {
   }
 }
 
-bool Interpreter::device_busy() const { return device_->under_way() > 0; }
+bool Interpreter::device_busy() const { return device_->pending_events() > 0; }
 
 Interpreter::Progress Interpreter::advance() {
   try {
-    const Progress progress = go_on();
+    const Progress progress = run_until_blocked();
     publish_position();
     return progress;
   } catch (...) {
-    device_->seal();
+    device_->expect_queued_work();
     publish_position();
     throw;
   }
@@ -100,10 +101,11 @@ Interpreter::Progress Interpreter::advance() {
 void Interpreter::publish_position() const {
   if (resources_.board == nullptr) return;
   const auto transfer = current_transfer();
-  resources_.board->leave(next_, transfer, device_busy() && !transfer, resources_.clock.now());
+  resources_.board->report_blocked(next_, transfer, device_busy() && !transfer,
+                                   resources_.clock.now());
 }
 
-Interpreter::Progress Interpreter::go_on() {
+Interpreter::Progress Interpreter::run_until_blocked() {
   drain_events();
   for (const auto& executor : executors_) {
     if (executor != nullptr) executor->poll();
@@ -118,15 +120,15 @@ Interpreter::Progress Interpreter::go_on() {
       ++next_;
     }
     worked_ = worked_ || !std::holds_alternative<Wait>(instruction);
-    if (resources_.board != nullptr) resources_.board->finished();
+    if (resources_.board != nullptr) resources_.board->report_finished();
   }
-  return settle();
+  return finish_device_work();
 }
 
-Interpreter::Progress Interpreter::settle() {
+Interpreter::Progress Interpreter::finish_device_work() {
   if (!ended_) {
     if (program_.losses >= 0) device_->download_losses(bytes(tensors_[program_.losses]));
-    device_->mark({.kind = Mark::Kind::kEnd, .idle = !worked_});
+    device_->record_mark({.kind = Mark::Kind::kEnd, .idle = !worked_});
     ended_ = true;
   }
   const bool idle = quiescent();
@@ -146,11 +148,11 @@ void Interpreter::drain_events() {
       .at(error.where());
 }
 
-bool Interpreter::execute(const Begin& begin) {
+bool Interpreter::execute(const BeginAction& begin) {
   // Sends off data that has been copied to the host meanwhile.
   drain_events();
   if (device_->actions_ahead() >= kActionsAhead) return false;
-  device_->mark({Mark::Kind::kBegin, begin});
+  device_->record_mark({Mark::Kind::kBegin, begin});
   return true;
 }
 
@@ -185,7 +187,7 @@ bool Interpreter::execute(const Start& start) {
                                    bytes_of(start.destination, transfer.destination_bytes())))
     return false;
   start_of_handle_[start.handle] = &start;
-  if (start.microbatch < 0) device_->mark({Mark::Kind::kEndActions});
+  if (start.microbatch < 0) device_->record_mark({Mark::Kind::kEndActions});
   return true;
 }
 
@@ -196,11 +198,11 @@ bool Interpreter::execute(const Wait& wait) {
   if (!waiting_since_) {
     if (!executor.done(wait.handle)) drain_events();
     if (executor.done(wait.handle)) return true;
-    device_->mark({.kind = Mark::Kind::kWaitBegins, .idle = !worked_});
+    device_->record_mark({.kind = Mark::Kind::kWaitBegins, .idle = !worked_});
     waiting_since_ = resources_.clock.now();
   }
   if (!executor.wait(wait.handle)) return false;
-  device_->mark({Mark::Kind::kGoOn, {}, &transfer, start.microbatch});
+  device_->record_mark({Mark::Kind::kWaitEnds, {}, &transfer, start.microbatch});
   waiting_since_.reset();
   worked_ = false;
   return true;
@@ -223,7 +225,7 @@ std::string Interpreter::position() const {
     if (executor != nullptr) text += executor->describe_position();
   }
   return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name,
-                            request_.run, program_.device_name, next_,
+                            request_.execution_number, program_.device_name, next_,
                             program_.instructions.size());
 }
 

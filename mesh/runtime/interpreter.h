@@ -91,12 +91,12 @@ class Interpreter final {
   StepReport finish();
 
  private:
-  Progress go_on();
+  Progress run_until_blocked();
   void publish_position() const;
   /// Ends the program: kBlocked until all device work is done.
-  Progress settle();
+  Progress finish_device_work();
   // Each returns false if it must be called again after `wake`.
-  bool execute(const Begin& begin);
+  bool execute(const BeginAction& begin);
   bool execute(const Run& run);
   bool execute(const Read& read);
   bool execute(const Start& start);
@@ -110,7 +110,7 @@ class Interpreter final {
   /// Runs callbacks from other threads. Throws the failure, if there is one.
   void drain_events();
   TransferExecutor& executor_of(const Transfer& transfer) const {
-    return *executors_[transfer.work.index()];
+    return *executors_[transfer.device_work.index()];
   }
   /// Returns the transfer at which the device is.
   std::optional<transfer::OperationKey> current_transfer() const;
@@ -135,8 +135,9 @@ class Interpreter final {
   std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
   std::unique_ptr<DeviceQueue> device_;
   RecordedSegments::Graphs& graphs_;
-  /// Executors by alternative of Transfer::work; null if the program has no such transfer.
-  std::array<std::unique_ptr<TransferExecutor>, std::variant_size_v<decltype(Transfer::work)>>
+  /// Executors by alternative of Transfer::device_work; null if the program has no such transfer.
+  std::array<std::unique_ptr<TransferExecutor>,
+             std::variant_size_v<decltype(Transfer::device_work)>>
       executors_;
 };
 

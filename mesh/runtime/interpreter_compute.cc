@@ -54,7 +54,7 @@ bool Interpreter::execute(const Norm& norm) {
     gradients.emplace_back(tensors_[parameter.gradient].as<float>());
     parameters.push_back(parameter.index);
   }
-  if (!device_->squares_queued()) device_->mark({Mark::Kind::kEndActions});
+  if (!device_->squares_queued()) device_->record_mark({Mark::Kind::kEndActions});
   const auto squares = device_->sums_of_squares(gradients);
   if (!squares) return false;
   const auto row = tensors_[norm.destination].as<double>();
@@ -98,7 +98,7 @@ bool Interpreter::execute(const Update& update) {
          .first_moment = tensors_[parameter.first_moment].as<float>(),
          .second_moment = tensors_[parameter.second_moment].as<float>(),
          .decay = parameter.decay,
-         .working = parameter.working < 0 ? TensorRef{} : tensors_[parameter.working]});
+         .working = parameter.working_copy < 0 ? TensorRef{} : tensors_[parameter.working_copy]});
   }
   resources_.stream.adamw(step, parameters_to_update);
   return true;

@@ -19,7 +19,7 @@ void ProgressBoard::enter(std::size_t instruction, TimePoint now) {
   at_.position.instruction = instruction;
 }
 
-void ProgressBoard::finished() {
+void ProgressBoard::report_finished() {
   const std::lock_guard lock(mutex_);
   ++at_.finished;
 }
@@ -30,8 +30,9 @@ void ProgressBoard::device_came_further(TimePoint now) {
   since_ = now;
 }
 
-void ProgressBoard::leave(std::size_t instruction, std::optional<transfer::OperationKey> collective,
-                          bool works, TimePoint now) {
+void ProgressBoard::report_blocked(std::size_t instruction,
+                                   std::optional<transfer::OperationKey> collective, bool works,
+                                   TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (waits_at_ != instruction) waits_since_ = now;
   waits_at_ = instruction;
@@ -54,12 +55,12 @@ void ProgressBoard::leave_handler() {
   ++at_.finished;
 }
 
-void ProgressBoard::count(std::weak_ptr<const transfer::TransferEngine> engine) {
+void ProgressBoard::set_engine(std::weak_ptr<const transfer::TransferEngine> engine) {
   const std::lock_guard lock(mutex_);
   engine_ = std::move(engine);
 }
 
-ProgressBoard::Standing ProgressBoard::standing(TimePoint now) const {
+ProgressBoard::WaitState ProgressBoard::wait_state(TimePoint now) const {
   const std::lock_guard lock(mutex_);
   return {program_, waits_at_ ? in_seconds(now - waits_since_) : 0};
 }

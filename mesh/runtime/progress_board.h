@@ -45,25 +45,25 @@ class ProgressBoard final {
   /// not complete.
   void enter(std::size_t instruction, TimePoint now);
   /// Records that an instruction is done.
-  void finished();
+  void report_finished();
   /// Records progress of an asynchronous device.
   void device_came_further(TimePoint now);
   /// Records that the device thread waits. `works`: true if its device is working.
-  void leave(std::size_t instruction, std::optional<transfer::OperationKey> collective, bool works,
-             TimePoint now);
+  void report_blocked(std::size_t instruction, std::optional<transfer::OperationKey> collective,
+                      bool works, TimePoint now);
   void enter_handler(const char* name, TimePoint now);
   void leave_handler();
   /// Sets the engine whose bytes are counted.
-  void count(std::weak_ptr<const transfer::TransferEngine> engine);
+  void set_engine(std::weak_ptr<const transfer::TransferEngine> engine);
 
   DeviceProgress read(TimePoint now) const;
   /// Program that was begun last, and the time for which the device thread has waited at its
   /// instruction. Null before the first program.
-  struct Standing {
+  struct WaitState {
     std::shared_ptr<const Program> program;
     double waited_seconds = 0;
   };
-  Standing standing(TimePoint now) const;
+  WaitState wait_state(TimePoint now) const;
 
  private:
   mutable std::mutex mutex_;

@@ -26,7 +26,7 @@ void RecordedSegments::Graphs::queue(const CaptureSegment& segment, Stream& stre
   Recorded& recorded = recorded_[segment.work];
   if (recorded.recording != nullptr) return stream.replay(*recorded.recording);
   const std::size_t instructions = segment.end - segment.begin;
-  if (!recorded.queued_before || !all_.records_ || instructions > all_.room_) {
+  if (!recorded.queued_before || !all_.records_ || instructions > all_.recordable_instructions_) {
     work();
     recorded.queued_before = true;
     return;
@@ -39,7 +39,7 @@ void RecordedSegments::Graphs::queue(const CaptureSegment& segment, Stream& stre
   }
   all_.stream_ = &stream;
   recorded.instructions = instructions;
-  all_.room_ -= instructions;
+  all_.recordable_instructions_ -= instructions;
 }
 
 RecordedSegments::~RecordedSegments() {
@@ -54,7 +54,7 @@ RecordedSegments::~RecordedSegments() {
 RecordedSegments::Graphs& RecordedSegments::of(const Program& program) {
   Graphs& graphs = programs_.try_emplace(program.name, *this, program).first->second;
   WEFT_CHECK(graphs.instructions_ == program.instructions.size(),
-             "'{}' has changed unknown to its storage", program.name);
+             "program '{}' changed without a call of Storage::provide()", program.name);
   return graphs;
 }
 
@@ -62,7 +62,8 @@ void RecordedSegments::forget(const std::string& program) {
   const auto found = programs_.find(program);
   if (found == programs_.end()) return;
   if (stream_ != nullptr) stream_->synchronize();
-  for (const Graphs::Recorded& recorded : found->second.recorded_) room_ += recorded.instructions;
+  for (const Graphs::Recorded& recorded : found->second.recorded_)
+    recordable_instructions_ += recorded.instructions;
   programs_.erase(found);
 }
 

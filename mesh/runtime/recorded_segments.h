@@ -26,9 +26,9 @@ class RecordedSegments final {
   /// normally.
   static constexpr std::size_t kMaxRecordedInstructions = 16384;
 
-  /// If `most_instructions` is 0, nothing is recorded and programs have no segments.
-  explicit RecordedSegments(std::size_t most_instructions = kMaxRecordedInstructions)
-      : room_(most_instructions), records_(most_instructions > 0) {}
+  /// If `max_instructions` is 0, nothing is recorded and programs have no segments.
+  explicit RecordedSegments(std::size_t max_instructions = kMaxRecordedInstructions)
+      : recordable_instructions_(max_instructions), records_(max_instructions > 0) {}
   ~RecordedSegments();
   RecordedSegments(const RecordedSegments&) = delete;
   RecordedSegments& operator=(const RecordedSegments&) = delete;
@@ -64,9 +64,9 @@ class RecordedSegments final {
 
  private:
   std::map<std::string, Graphs> programs_;
-  std::size_t room_;          ///< Number of instructions that may still be recorded.
-  bool records_;              ///< False if the device has declined to record.
-  Stream* stream_ = nullptr;  ///< Stream of the recordings.
+  std::size_t recordable_instructions_;  ///< Number of instructions that may still be recorded.
+  bool records_;                         ///< False if the device has declined to record.
+  Stream* stream_ = nullptr;             ///< Stream of the recordings.
 };
 
 }  // namespace weft::mesh

@@ -40,27 +40,27 @@ struct OptimizerStep {
 struct StepRequest {
   std::string program;
   /// Number of the execution, over all programs and equal on all devices. Identifies its transfers.
-  std::uint64_t run = 0;
+  std::uint64_t execution_number = 0;
   std::uint64_t step = 0;  ///< Index of the batch to read.
   Split split = Split::kTrain;
   OptimizerStep optimizer;
   bool trace = false;
   static constexpr auto fields =
-      weft::fields(&StepRequest::program, &StepRequest::run, &StepRequest::step,
+      weft::fields(&StepRequest::program, &StepRequest::execution_number, &StepRequest::step,
                    &StepRequest::split, &StepRequest::optimizer, &StepRequest::trace);
 };
 
 /// Position of a device in its program, or where its last execution ended.
 struct ProgramPosition {
   std::string program;  ///< Empty before the first execution.
-  std::uint64_t run = 0;
+  std::uint64_t execution_number = 0;
   /// Index of the instruction; the number of instructions when done.
   std::uint64_t instruction = 0;
   /// Current transfer by device collectives.
   std::optional<transfer::OperationKey> collective;
   static constexpr auto fields =
-      weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction,
-                   &ProgramPosition::collective);
+      weft::fields(&ProgramPosition::program, &ProgramPosition::execution_number,
+                   &ProgramPosition::instruction, &ProgramPosition::collective);
 };
 
 /// Mean time of one kind of action of a stage over a step.

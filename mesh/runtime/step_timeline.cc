@@ -39,12 +39,12 @@ void StepTimeline::reach(const Mark& mark, TimePoint now) {
       close_compute_span(now);
       waiting_since_ = now;
       return;
-    case Mark::Kind::kGoOn: return go_on(mark, now);
+    case Mark::Kind::kWaitEnds: return end_wait(mark, now);
     case Mark::Kind::kEnd: return close_compute_span(now);
   }
 }
 
-void StepTimeline::begin(const Begin& begin, TimePoint now) {
+void StepTimeline::begin(const BeginAction& begin, TimePoint now) {
   close_compute_span(now);
   action_ = begin;
   computing_since_ = now;
@@ -55,7 +55,7 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
   auto time = std::ranges::find_if(times, same);
   if (time == times.end())
     time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
-  if (!begin.goes_on) ++time->count;
+  if (!begin.resumes_action) ++time->count;
   action_time_ = time - times.begin();
 }
 
@@ -67,7 +67,7 @@ void StepTimeline::leave_actions(TimePoint now) {
   computing_since_ = now;
 }
 
-void StepTimeline::go_on(const Mark& mark, TimePoint now) {
+void StepTimeline::end_wait(const Mark& mark, TimePoint now) {
   WEFT_CHECK(waiting_since_.has_value());
   report_.wait_seconds += in_seconds(now - *waiting_since_);
   if (mark.transfer->kind == TransferPurpose::kReshard) {

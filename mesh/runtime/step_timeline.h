@@ -20,13 +20,13 @@ struct Mark {
     kBegin,       ///< An action begins.
     kEndActions,  ///< Actions end here, or have not begun.
     kWaitBegins,  ///< The device waits for a transfer.
-    kGoOn,        ///< The device continues.
+    kWaitEnds,    ///< The device continues.
     kEnd,
   };
   Kind kind = Kind::kEnd;
-  Begin action = {};                   ///< Action of kBegin.
-  const Transfer* transfer = nullptr;  ///< Transfer for which kGoOn ends the wait.
-  std::int32_t microbatch = -1;        ///< Microbatch of kGoOn.
+  BeginAction action = {};             ///< Action of kBegin.
+  const Transfer* transfer = nullptr;  ///< Transfer for which kWaitEnds ends the wait.
+  std::int32_t microbatch = -1;        ///< Microbatch of kWaitEnds.
   /// True for kWaitBegins or kEnd if the device got no work since it continued.
   bool idle = false;
 };
@@ -46,18 +46,18 @@ class StepTimeline final {
                    const transfer::TransferReport& report);
 
   /// Returns the device's current action.
-  const std::optional<Begin>& action() const { return action_; }
+  const std::optional<BeginAction>& action() const { return action_; }
   /// Returns the report without losses, norm and the step's own seconds.
   StepReport finish();
 
  private:
-  void begin(const Begin& begin, TimePoint now);
+  void begin(const BeginAction& begin, TimePoint now);
   void leave_actions(TimePoint now);
-  void go_on(const Mark& mark, TimePoint now);
+  void end_wait(const Mark& mark, TimePoint now);
   void close_compute_span(TimePoint now);
 
   const StepRequest& request_;
-  std::optional<Begin> action_;
+  std::optional<BeginAction> action_;
   /// Index of action_ in report_.action_times, which holds sums until finish().
   std::size_t action_time_ = 0;
   std::optional<TimePoint> computing_since_;

@@ -14,8 +14,8 @@ void Storage::provide(const Program& program, Stream& stream) {
     if (found != blocks_.end()) {
       if (found->second.memory.size() != persistent.bytes) {
         throw_error(ErrorCode::kFailedPrecondition,
-                    "program '{}' wants '{}' with {} bytes, but {} has it with {}", program.name,
-                    persistent.name, persistent.bytes, program.device_name,
+                    "program '{}' needs block '{}' of {} bytes, but on {} this block has {} bytes",
+                    program.name, persistent.name, persistent.bytes, program.device_name,
                     found->second.memory.size());
       }
       continue;
@@ -47,8 +47,8 @@ std::span<std::byte> Storage::block(const std::string& name) {
   const Block& found = find(name);
   if (!device_.is_host_memory() && found.place == MemoryKind::kDevice) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "'{}' lies in the memory of {}, which the host cannot touch; run a program that "
-                "brings it to the driver",
+                "block '{}' is in the memory of {}, which the host cannot access; run a program "
+                "that copies it to the driver",
                 name, device_.description());
   }
   return {found.memory.data(), found.memory.size()};

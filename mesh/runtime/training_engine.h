@@ -24,18 +24,20 @@ class TrainingEngine {
 
   /// Returns the graph being trained, with names and shapes of the parameters.
   virtual const Graph& graph() const = 0;
-  /// Runs a step of "train" or "validate" on all devices to its end. The engine sets `request.run`.
+  /// Runs a step of "train" or "validate" on all devices to its end. The engine sets
+  /// `request.execution_number`.
   virtual StepResult run(StepRequest request) = 0;
 
-  /// Returns whether copy_state() copies the state, so that steps may go on during gather().
-  virtual bool copies() const { return false; }
+  /// Returns whether copy_state() copies the state, so that steps may continue
+  /// during gather().
+  virtual bool supports_copies() const { return false; }
   /// Copies parameters and moments as they are now, for later calls of gather(). Call only if
-  /// copies() is true and no gather() runs.
+  /// supports_copies() is true and no gather() runs.
   virtual void copy_state() {}
   /// Passes every parameter with its moments to `take`, in pieces that are valid during the call.
-  /// An exception of `take` leaves the engine usable. If copies() is true, another thread may call
-  /// gather() beside steps; it throws Error(kCancelled) soon after a stop request if it has to wait
-  /// for devices.
+  /// An exception of `take` leaves the engine usable. If supports_copies() is true, another thread
+  /// may call gather() beside steps; it throws Error(kCancelled) soon after a stop request if it
+  /// has to wait for devices.
   virtual void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) = 0;
   /// Continues from the given state, after `steps_done` steps.
   virtual void restore(const WriteStateSlice& give, std::int64_t steps_done) = 0;
@@ -45,11 +47,11 @@ class TrainingEngine {
   virtual bool recovers_from(const Error& /*error*/) const { return false; }
   /// Recovery that has happened. A value.
   struct Recovered {
-    std::string cause = {};      ///< Example: "worker1 device 0 died: SIGKILL".
-    std::string where = {};      ///< Hosts of new devices: "worker2"; empty if none.
-    std::size_t restart = 0;     ///< Number of this restart.
-    std::size_t most = 0;        ///< Number of restarts allowed.
-    std::int64_t kept_step = 0;  ///< Steps done in the newest state that memory holds; 0: none.
+    std::string cause = {};        ///< Example: "worker1 device 0 died: SIGKILL".
+    std::string where = {};        ///< Hosts of new devices: "worker2"; empty if none.
+    std::size_t restart = 0;       ///< Number of this restart.
+    std::size_t max_restarts = 0;  ///< Number of restarts allowed.
+    std::int64_t kept_step = 0;    ///< Steps done in the newest state that memory holds; 0: none.
   };
   /// Replaces dead processes and reconnects all. Then set the state with restore(),
   /// restore_snapshot() or reset_parameters(). Throws if recovery is impossible or has been done

@@ -15,7 +15,7 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
     actor_.resize(actor_.size() + schedule.actors[actor].size(), actor);
   }
   first_.push_back(size());
-  for (int node = 0; node < size(); ++node) place(node);
+  for (int node = 0; node < size(); ++node) index_action(node);
 
   const std::size_t stages = schedule.stages;
   std::vector<std::vector<int>> into(stages), out_of(stages);
@@ -46,7 +46,7 @@ int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
   return nodes[stage * static_cast<std::size_t>(schedule_.microbatches) + std::max(microbatch, 0)];
 }
 
-void ActionGraph::place(int node) {
+void ActionGraph::index_action(int node) {
   const Action& one = action(node);
   const bool sound =
       one.stage >= 0 && one.stage < schedule_.stages &&
@@ -59,7 +59,7 @@ void ActionGraph::place(int node) {
   }
   int& place = slot(one.kind, one.stage, one.microbatch);
   if (place >= 0) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} stands there twice",
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} occurs twice; remove one",
                 schedule_.name, actor(node), to_string(one));
   }
   place = node;
@@ -192,13 +192,13 @@ std::vector<int> ActionGraph::find_cycle() const {
   std::vector<int> cycle;
   for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(id.value());
   // Keep only the first and last of consecutive actions that stand behind each other.
-  std::vector<int> told;
+  std::vector<int> shortened;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int before = cycle[(i + cycle.size() - 1) % cycle.size()];
     const int next = cycle[(i + 1) % cycle.size()];
-    if (needs(before, cycle[i]) || needs(cycle[i], next)) told.push_back(cycle[i]);
+    if (needs(before, cycle[i]) || needs(cycle[i], next)) shortened.push_back(cycle[i]);
   }
-  return told;
+  return shortened;
 }
 
 std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle) {
@@ -207,7 +207,7 @@ std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle)
     const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
     parts.push_back(fmt::format(
         "{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
-        graph.needs(node, next) ? "waits for" : "stands behind", to_string(graph.action(next))));
+        graph.needs(node, next) ? "waits for" : "comes after", to_string(graph.action(next))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -24,7 +24,7 @@ class ActionGraph {
   };
 
   /// Dependency on an action that the schedule lacks.
-  struct Missing {
+  struct MissingDependency {
     int node = 0;
     Action what;
   };
@@ -56,7 +56,7 @@ class ActionGraph {
     return lookup(kind, stage, microbatch) >= 0;
   }
   /// Returns the dependencies that the schedule lacks; empty if it is complete.
-  std::span<const Missing> missing() const { return missing_; }
+  std::span<const MissingDependency> missing() const { return missing_; }
 
   bool needs(int node, int other) const;
   /// Returns a task of `seconds` for each node. It waits for the previous node on its actor and for
@@ -72,7 +72,7 @@ class ActionGraph {
  private:
   int& slot(ActionKind kind, int stage, int microbatch);
   int lookup(ActionKind kind, int stage, int microbatch) const;
-  void place(int node);
+  void index_action(int node);
   void add_needs(int node, std::span<const std::vector<int>> into,
                  std::span<const std::vector<int>> out_of, std::span<const StageEdge> edges);
   void add_backward_needs(int node, std::span<const int> out_of_stage,
@@ -104,7 +104,7 @@ class ActionGraph {
   std::array<std::vector<int>, 4> pass_stages_;
   std::vector<ActionDependency> needs_;
   std::vector<int> need_begin_;
-  std::vector<Missing> missing_;
+  std::vector<MissingDependency> missing_;
 };
 
 /// Describes a cycle of find_cycle(): "1F3 of actor 1 waits for 0F3, 0F3 of actor 0 stands behind

@@ -73,28 +73,28 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
                              const std::vector<OrderedAction>& order) {
   const ActionGraph graph(schedule, edges);
   const std::size_t actors = schedule.actors.size();
-  over_.resize(actors);
+  ended_.resize(actors);
   for (const OrderedAction& ordered : order) {
     const auto [actor, index] = ordered.place;
-    std::vector<std::uint32_t> over =
-        index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
-    over[actor] = index;
+    std::vector<std::uint32_t> ended =
+        index == 0 ? std::vector<std::uint32_t>(actors, 0) : ended_[actor][index - 1];
+    ended[actor] = index;
     for (const ActionGraph::ActionDependency& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
-      const std::vector<std::uint32_t>& theirs = over_[place.actor][place.index];
+      const std::vector<std::uint32_t>& theirs = ended_[place.actor][place.index];
       for (std::size_t other = 0; other < actors; ++other)
-        over[other] = std::max(over[other], theirs[other]);
-      over[place.actor] = std::max<std::uint32_t>(over[place.actor], place.index + 1);
+        ended[other] = std::max(ended[other], theirs[other]);
+      ended[place.actor] = std::max<std::uint32_t>(ended[place.actor], place.index + 1);
     }
-    over_[actor].push_back(std::move(over));
+    ended_[actor].push_back(std::move(ended));
   }
 }
 
 std::size_t ActionHistory::first_action_after(const ActionPlace& past, std::size_t actor) const {
-  const auto& actions = over_[actor];
+  const auto& actions = ended_[actor];
   const auto found = std::partition_point(
       actions.begin(), actions.end(),
-      [&](const std::vector<std::uint32_t>& over) { return over[past.actor] <= past.index; });
+      [&](const std::vector<std::uint32_t>& ended) { return ended[past.actor] <= past.index; });
   return found - actions.begin();
 }
 

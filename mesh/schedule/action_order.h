@@ -76,7 +76,7 @@ class ActionHistory {
 
  private:
   /// Number of the other actor's actions that have ended, by [actor][index][other actor].
-  std::vector<std::vector<std::vector<std::uint32_t>>> over_;
+  std::vector<std::vector<std::vector<std::uint32_t>>> ended_;
 };
 
 }  // namespace weft::mesh

@@ -36,7 +36,7 @@ class OperationWaits {
       : lowered_(lowered) {
     add_tasks(buffers == 0);
     for (std::size_t actor = 0; actor < lowered.size(); ++actor) chain(actor, model);
-    if (buffers > 0) bound(buffers);
+    if (buffers > 0) add_buffer_waits(buffers);
   }
 
   std::string cycle() const {
@@ -120,7 +120,7 @@ class OperationWaits {
   static int pass(ActionKind kind) { return static_cast<int>(kind); }
 
   /// Makes each receive wait for its send, and each send for the receive that frees its buffer.
-  void bound(std::size_t buffers) {
+  void add_buffer_waits(std::size_t buffers) {
     std::map<std::pair<int, bool>, std::vector<TaskId>> receives;
     std::map<Tag, TaskId> sends;
     for (std::size_t actor = 0; actor < lowered_.size(); ++actor) {

@@ -19,8 +19,8 @@ class Checker {
   Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
       : schedule_(schedule), costs_(costs), limits_(limits), edges_(costs.stage_edges()) {
     for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSumOrder); ++property) {
-      report_.findings.push_back(
-          {static_cast<ScheduleProperty>(property), std::nullopt, "not looked at"});
+      report_.findings.push_back({static_cast<ScheduleProperty>(property), std::nullopt,
+                                  "not checked, because an earlier property fails"});
     }
   }
 
@@ -82,8 +82,8 @@ class Checker {
       const SimulatedActor& one = simulation.actors[actor];
       if (over.empty() && !limits_.memory_of_actor.empty() &&
           one.peak > limits_.memory_of_actor[actor] * (1 + 1e-9)) {
-        over = fmt::format("actor {} holds {:.6g} at {}, of {:.6g} that it has", actor, one.peak,
-                           busy_with(one), limits_.memory_of_actor[actor]);
+        over = fmt::format("actor {} needs memory {:.6g} during {}, but its limit is {:.6g}", actor,
+                           one.peak, busy_with(one), limits_.memory_of_actor[actor]);
       }
     }
     found(ScheduleProperty::kMemory, over, fmt::format("peak {:.6g}", simulation.peak()));
@@ -92,10 +92,10 @@ class Checker {
                                            100 * simulation.bubble_rate(), simulation.span_bubble);
     const bool much =
         limits_.makespan_bubble && simulation.bubble_rate() > *limits_.makespan_bubble + 1e-9;
-    found(
-        ScheduleProperty::kBubble,
-        much ? fmt::format("{}; allowed are {:.2f} %", bubble, 100 * *limits_.makespan_bubble) : "",
-        bubble);
+    found(ScheduleProperty::kBubble,
+          much ? fmt::format("{}; the limit is {:.2f} %", bubble, 100 * *limits_.makespan_bubble)
+               : "",
+          bubble);
   }
 
   /// Returns the action during which an actor first reaches its peak memory.
@@ -147,8 +147,9 @@ std::string find_order_violation(const Schedule& schedule, std::span<const Stage
   for (int node = 0; node < graph.size(); ++node) {
     for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
       if (need.node < node || graph.actor(need.node) != graph.actor(node)) continue;
-      return fmt::format("actor {}: {} stands before {}, which it needs", graph.actor(node),
-                         to_string(graph.action(node)), to_string(graph.action(need.node)));
+      return fmt::format("actor {}: {} comes before {}, on which it depends; swap them",
+                         graph.actor(node), to_string(graph.action(node)),
+                         to_string(graph.action(need.node)));
     }
   }
   return "";
@@ -171,8 +172,8 @@ std::string find_unordered_pass(const Schedule& schedule) {
       const auto differs = std::ranges::mismatch(first, own);
       if (differs.in1 == first.end() || differs.in2 == own.end()) continue;
       return fmt::format(
-          "{}: actor 0 takes microbatch {} where actor {} takes {}; what all actors exchange needs "
-          "one order",
+          "{}: actor 0 runs microbatch {} where actor {} runs {}; all actors must use one order, "
+          "as they exchange data",
           to_string(kind), *differs.in1, actor, *differs.in2);
     }
   }
@@ -214,7 +215,8 @@ std::string find_memory_leak(const ScheduleSimulation& simulation) {
     for (const MemoryLevel& level : levels) most = std::max(most, std::abs(level.held));
     for (const MemoryLevel& level : levels) {
       if (level.held < -1e-9 * most)
-        return fmt::format("actor {} gives back more than it took, at {:.6g}", actor, level.time);
+        return fmt::format("actor {} frees more memory than it holds, at time {:.6g}", actor,
+                           level.time);
     }
     if (!levels.empty() && levels.back().held > 1e-9 * most) {
       return fmt::format("actor {} still holds {:.6g} at the end", actor, levels.back().held);

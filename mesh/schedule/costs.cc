@@ -47,7 +47,8 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
 
 ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   if (chunks < 1)
-    throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
+    throw_error(ErrorCode::kInvalidArgument,
+                "a stage cannot be split into {} parts; expected at least 1", chunks);
   if (chunks == 1) return costs;
   // Part k of the new stages is part k / chunks of the old ones: layers stay in order, and an
   // actor's work is the mean of its parts.
@@ -114,8 +115,9 @@ int ScheduleCosts::num_nics() const {
 
 void require_stage_costs(const Schedule& schedule, const ScheduleCosts& costs) {
   if (std::ssize(costs.stages) == schedule.stages) return;
-  throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
-              schedule.name, schedule.stages, costs.stages.size());
+  throw_error(ErrorCode::kInvalidArgument,
+              "schedule '{}' has {} stages, but costs are given for {}", schedule.name,
+              schedule.stages, costs.stages.size());
 }
 
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer) {

@@ -50,18 +50,21 @@ struct StageCosts {
 /// change. A tensor is sent as soon as it exists, and its user blocks only where it needs the
 /// tensor. Default: computed at the end of an action, needed at the beginning.
 struct TensorTiming {
-  bool exists = true;       ///< False if no tensor is sent in this direction.
-  double made = 1;          ///< Computed after this part of the producer's F or input gradient ...
-  double made_weights = 1;  ///< ... and, within a B, after this part of the weight gradient.
-  double needed = 0;        ///< Needed from this part of the consumer's F or input gradient on ...
-  double needed_weights = 0;  ///< ... and, within a B, from this part of the weight gradient on.
-  /// True if an I without its W does not need the tensor; its W needs it from `needed_weights` on.
+  bool exists = true;  ///< False if no tensor is sent in this direction.
+  /// Computed after this part of the producer's F or input gradient ...
+  double produced_at = 1;
+  double produced_at_weights = 1;  ///< ... and, within a B, after this part of the weight gradient.
+  /// Needed from this part of the consumer's F or input gradient on ...
+  double needed_at = 0;
+  double needed_at_weights = 0;  ///< ... and, within a B, from this part of the weight gradient on.
+  /// True if an I without its W does not need the tensor; its W needs it from `needed_at_weights`
+  /// on.
   bool for_weights_only = false;
   /// Order in which an action uses and computes tensors at the same point, as steps may take no
   /// time. If equal, uses come first.
-  int made_step = 0, needed_step = 0;
+  int produced_step = 0, needed_step = 0;
   /// Share of the sender's capacity for transfers in flight; see InterfaceSharing::kFair.
-  double share = 1;
+  double send_share = 1;
   /// Part of the transfer time that uses no bandwidth under kFair.
   double latency = 0;
   friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
@@ -80,7 +83,7 @@ struct EdgeCosts {
 enum class InterfaceSharing : std::uint8_t {
   kFifo,  ///< One transfer per direction at a time, first come first served.
   /// Sharing as in the executor. The sender admits transfers in order of arrival while their
-  /// TensorTiming::share fit. Transfers in flight share both interfaces fairly, weighted by
+  /// TensorTiming::send_share fit. Transfers in flight share both interfaces fairly, weighted by
   /// `share`. Transfers of one edge may overtake each other.
   kFair,
 };

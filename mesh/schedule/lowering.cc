@@ -138,8 +138,8 @@ std::string find_unmatched_half(const LoweredSchedule& lowered) {
       Ends& both = ends[tag_of(operation)];
       int& own = operation.what == Operation::What::kSend ? both.sender : both.receiver;
       if (own >= 0)
-        return fmt::format("actor {}: {} of edge {} stands there twice", actor,
-                           to_string(operation), operation.edge);
+        return fmt::format("actor {}: {} of edge {} occurs twice", actor, to_string(operation),
+                           operation.edge);
       own = actor;
     }
   }

@@ -76,7 +76,7 @@ Schedule make_schedule(const ScheduleRequest& request) {
   const NamedSchedule& named = find_named_schedule(request.name);
   if (request.actors < 1 || request.microbatches < 1 || request.chunks < 0 || request.group < 0) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a schedule needs at least 1 stage and 1 microbatch, not {} and {}", request.actors,
+                "a schedule needs at least 1 actor and 1 microbatch, got {} and {}", request.actors,
                 request.microbatches);
   }
   ScheduleRequest full = request;

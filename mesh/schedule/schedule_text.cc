@@ -15,7 +15,7 @@ namespace weft::mesh {
 namespace {
 
 // Exclusive limit of stages, actors and microbatches; larger numbers are taken for typing errors.
-constexpr int kMost = 1 << 20;
+constexpr int kMaxCount = 1 << 20;
 
 /// Returns a cell without the quotes that spreadsheets add.
 LocatedText unquoted(const LocatedText& cell) {
@@ -78,9 +78,9 @@ class Reader {
     const auto [end, error] =
         std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
     if (error != std::errc() || end != piece.text.data() + piece.text.size() || value < 0 ||
-        value >= kMost) {
+        value >= kMaxCount) {
       fail(piece,
-           fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMost - 1));
+           fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMaxCount - 1));
     }
     return value;
   }
@@ -159,11 +159,11 @@ class Reader {
              joins_previous,
              result_.schedule.actors.size() - 1};
     if (after < piece.text.size()) one.microbatch = number(piece.sub(after), "a microbatch");
-    for (const std::string_view dropped :
+    for (const std::string_view ignored :
          {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD"}) {
-      if (one.kind != dropped) continue;
+      if (one.kind != ignored) continue;
       if (joins_previous) fail(piece, fmt::format("{} cannot be part of a compound", one.kind));
-      ++result_.dropped;
+      ++result_.ignored_operations;
       return;
     }
     static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I",  "W",           "R",
@@ -197,12 +197,13 @@ class Reader {
     if (word.kind == "BW" && old) return ActionKind::kBackward;
     if (word.kind == "I" && old)
       fail(word.piece,
-           "I stands in a file that writes BW for the whole backward and B for the input gradient");
+           "I is mixed with BW: this file spells the whole backward BW and the input gradient B; "
+           "use one spelling");
     for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
       if (word.kind == to_string(static_cast<ActionKind>(kind)))
         return static_cast<ActionKind>(kind);
     }
-    fail(word.piece, "BW is the older spelling of B; this file has I, so B is meant");
+    fail(word.piece, "BW is mixed with I: BW is the old spelling of B; write B");
   }
 
   void finish() {
@@ -221,9 +222,9 @@ class Reader {
         actor = one.actor;
         place = one.piece;
       } else if (actor != static_cast<int>(one.actor)) {
-        fail(one.piece,
-             fmt::format("stage {} stands in this row, and in the row of actor {} too (line {})",
-                         one.stage, actor, place.line));
+        fail(one.piece, fmt::format("stage {} is in this row and also in the row of actor {} (line "
+                                    "{}); put all its actions into one row",
+                                    one.stage, actor, place.line));
       }
     }
     if (words_.empty()) throw_error(ErrorCode::kInvalidConfig, "{}: there is no action", source_);
@@ -258,8 +259,10 @@ class Reader {
     for (std::size_t stage = 0; stage < row_of_stage.size(); ++stage) {
       const auto& [actor, place] = row_of_stage[stage];
       if (actor >= 0 && actor != schedule.actor_of_stage[stage]) {
-        fail(place, fmt::format("stage {} is placed on actor {}, but stands in the row of actor {}",
-                                stage, schedule.actor_of_stage[stage], actor));
+        fail(place,
+             fmt::format(
+                 "stage {} is placed on actor {}, but its actions are in the row of actor {}",
+                 stage, schedule.actor_of_stage[stage], actor));
       }
     }
     for (const int actor : schedule.actor_of_stage) {

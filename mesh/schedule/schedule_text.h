@@ -22,7 +22,7 @@ struct ScheduleText {
   Schedule schedule;
   std::optional<std::vector<StageEdge>> edges;  ///< From `# edge:` lines; absent if there are none.
   /// Number of ignored SEND, RECV, UNSHARD and RESHARD: Weft infers communication.
-  int dropped = 0;
+  int ignored_operations = 0;
 };
 
 /// Reads a table with one row per actor and one action per cell, as PyTorch's pipelining writes it:

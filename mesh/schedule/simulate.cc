@@ -36,12 +36,12 @@ class Reporter {
       busiest = std::max(busiest, actor.work);
       simulation.span_bubble =
           std::max(simulation.span_bubble, actor.end - actor.start - actor.work);
-      simulation.exposed += actor.exposed / simulation.actors.size();
+      simulation.exposed_transfer_time += actor.exposed_transfer_time / simulation.actors.size();
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
     for (int action = 0; action < actions_.size(); ++action)
       simulation.mean_action_end += action_end(action) / actions_.size();
-    simulation.step = step_end(simulation);
+    simulation.step_time = step_end(simulation);
     if (options_.details) {
       for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
         const StepGraph::Transfer& one = graph_.transfer_of(node);
@@ -56,7 +56,9 @@ class Reporter {
   }
 
  private:
-  double action_start(int action) const { return start_[graph_.first_piece(graph_.head(action))]; }
+  double action_start(int action) const {
+    return start_[graph_.first_piece(graph_.compound_head(action))];
+  }
   double action_end(int action) const { return end_[graph_.last_piece(action)]; }
 
   SimulatedActor actor_result(int actor) const {
@@ -71,7 +73,8 @@ class Reporter {
            ++piece) {
         result.work += graph_.duration(piece);
         if (!options_.blocking)
-          result.exposed += exposed(piece, action > first || piece > graph_.first_piece(action));
+          result.exposed_transfer_time +=
+              exposed(piece, action > first || piece > graph_.first_piece(action));
       }
       if (options_.details)
         result.actions.push_back(
@@ -97,7 +100,7 @@ class Reporter {
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
-        simulation.actors[actions_.actor(end)].exposed += graph_.duration(node);
+        simulation.actors[actions_.actor(end)].exposed_transfer_time += graph_.duration(node);
       }
     }
   }
@@ -200,7 +203,7 @@ class Reporter {
 };
 
 /// Returns the costs with `recomputes` cleared for stages whose R is in the schedule.
-ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
+ScheduleCosts without_scheduled_recompute(const Schedule& schedule, const ScheduleCosts& costs) {
   ScheduleCosts result = costs;
   for (const std::vector<Action>& actions : schedule.actors) {
     for (const Action& action : actions) {
@@ -217,7 +220,7 @@ void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGra
                 "schedule '{}' has {} actors, but {} have a network interface", schedule.name,
                 schedule.actors.size(), costs.nic_of_actor.size());
   }
-  for (const ActionGraph::Missing& missing : graph.missing()) {
+  for (const ActionGraph::MissingDependency& missing : graph.missing()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
                 graph.actor(missing.node), to_string(graph.action(missing.node)),
@@ -244,15 +247,15 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
       throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
                   describe_cycle(actions, cycle));
     }
-    throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none "
-                "(any number)",
-                schedule.name, options.credits,
-                given.compound_time_factor > 0 ? " and compounds that run as one" : "");
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "schedule '{}' deadlocks with {} credits per edge{}; use more credits, or 0 (unlimited)",
+        schedule.name, options.credits,
+        given.compound_time_factor > 0 ? " and compounds that run as one" : "");
   };
   // The global order exists only if all actions can finish.
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();
-  const ScheduleCosts costs = fit(schedule, given);
+  const ScheduleCosts costs = without_scheduled_recompute(schedule, given);
   const StepGraph graph(costs, options, schedule, actions);
   const TaskTimes times = simulate_tasks(graph.tasks());
   if (!times.all_ended()) fail();

@@ -26,10 +26,10 @@ struct SimulatedTransfer {
 
 struct SimulatedActor {
   std::vector<SimulatedAction> actions;
-  double work = 0;     ///< Time spent in actions.
-  double start = 0;    ///< Start of the first action.
-  double end = 0;      ///< End of the last action.
-  double exposed = 0;  ///< Idle time caused only by transfers in flight.
+  double work = 0;                   ///< Time spent in actions.
+  double start = 0;                  ///< Start of the first action.
+  double end = 0;                    ///< End of the last action.
+  double exposed_transfer_time = 0;  ///< Idle time caused only by transfers in flight.
   /// Peak memory: activations, tensors to be sent, and received tensors until their use ends.
   double peak = 0;
   std::vector<MemoryLevel> memory;
@@ -42,13 +42,13 @@ struct ScheduleSimulation {
   /// Largest idle time of an actor between its first start and last end. Relevant if the next step
   /// may begin staggered.
   double span_bubble = 0;
-  double exposed = 0;          ///< SimulatedActor::exposed, mean over actors.
+  double exposed_transfer_time = 0;  ///< Mean over actors of theirs.
   double mean_action_end = 0;  ///< Mean end of all actions: a measure of how early work is done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
   /// End of the step in a run: includes sends, reductions, the final exchange, and REDUCE_GRAD and
   /// OPT of stages that lack them in the schedule.
-  double step = 0;
+  double step_time = 0;
 
   /// Element of the critical path: an action, or the transfer that it waited for.
   struct PathStep {

@@ -47,7 +47,7 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
     }
   }
   check_vocabulary_passes(schedule, training);
-  for (const ActionGraph::Missing& missing : graph.missing()) {
+  for (const ActionGraph::MissingDependency& missing : graph.missing()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
                 graph.actor(missing.node), to_string(graph.action(missing.node)),
@@ -94,9 +94,7 @@ std::string find_sum_order_violation(const Schedule& schedule) {
       if (action.microbatch < last) {
         return fmt::format(
             "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must "
-            "be in microbatch order, so "
-            "that sums do "
-            "not depend on the schedule",
+            "be in microbatch order; otherwise sums depend on the schedule",
             actor, to_string(action), last);
       }
       last = action.microbatch;

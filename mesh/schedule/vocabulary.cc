@@ -86,8 +86,8 @@ void check_scores_come_first(const Schedule& schedule) {
       if (action.kind != ActionKind::kVocabularyGrads || scored[microbatch]) continue;
       throw_error(
           ErrorCode::kInvalidArgument,
-          "schedule '{}', actor {}: {} stands before {}; it needs the exchange of all "
-          "actors' S of its microbatch, so move it behind",
+          "schedule '{}', actor {}: {} comes before {}, but needs the exchange that follows all S "
+          "of its microbatch; move it after them",
           schedule.name, actor, to_string(action),
           to_string(Action{action.stage, ActionKind::kVocabularyScores, action.microbatch}));
     }

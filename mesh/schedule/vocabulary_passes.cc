@@ -73,7 +73,7 @@ class PassScheduler {
       result_.actors[actor].clear();
       Actor& own = actors_.emplace_back();
       own.next = graph_.first(actor);
-      own.name = std::ranges::find(base.actor_of_stage, actor) - base.actor_of_stage.begin();
+      own.pass_stage = std::ranges::find(base.actor_of_stage, actor) - base.actor_of_stage.begin();
     }
     result_.vocabulary_barriers = training_ ? vocabulary_barriers(mode) : 0;
   }
@@ -93,8 +93,10 @@ class PassScheduler {
     }
     for (std::size_t actor = 0; actor < actors_.size(); ++actor) {
       if (is_over(actor)) continue;
-      throw_error(ErrorCode::kInvalidArgument,
-                  "schedule '{}' cannot have vocabulary passes: it cannot finish", base_.name);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "schedule '{}' deadlocks with vocabulary passes; check its order with `weft schedule`",
+          base_.name);
     }
     return std::move(result_);
   }
@@ -108,8 +110,8 @@ class PassScheduler {
   };
   using Exchange = std::vector<Progress>;
   struct Actor {
-    int next = 0;  ///< Next node of the base schedule.
-    int name = 0;  ///< Stage whose number its passes carry.
+    int next = 0;        ///< Next node of the base schedule.
+    int pass_stage = 0;  ///< Stage whose number its passes carry.
     double free_at = 0;
     bool idle = true;
     /// Passes started, in microbatch order.
@@ -149,7 +151,7 @@ class PassScheduler {
     }
     const Action& action = graph_.action(node);
     // REDUCE_GRAD and OPT also follow the gradients of the vocabulary passes.
-    if (!has_microbatch(action.kind) && action.stage == own.name &&
+    if (!has_microbatch(action.kind) && action.stage == own.pass_stage &&
         (own.grads < microbatches() || own.input_grads < microbatches()))
       return kUnknown;
     if (action.kind == ActionKind::kForward && action.stage == 0)
@@ -183,7 +185,7 @@ class PassScheduler {
   }
 
   Action pass_of(const Actor& own, ActionKind kind, int microbatch) const {
-    return {own.name, kind, microbatch};
+    return {own.pass_stage, kind, microbatch};
   }
 
   std::optional<Action> due_pass(const Actor& own, double time) const {

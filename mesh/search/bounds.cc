@@ -75,7 +75,8 @@ class Bounds {
     const std::vector<LoneAction> first = forwards(0, true);
     for (std::size_t s = 0; s < stages_; ++s) {
       begins_.push_back(std::max(0.0, first[s].reaches(0)));
-      comes_.push_back(std::max(begins_.back(), first[s].reaches(forward_[s]) - forward_[s]));
+      delayed_begins_.push_back(
+          std::max(begins_.back(), first[s].reaches(forward_[s]) - forward_[s]));
     }
   }
 
@@ -88,7 +89,7 @@ class Bounds {
 
  private:
   /// Times of a lone microbatch, from the beginning of the stage's forward.
-  struct Way {
+  struct LoneTimes {
     double input_begins = 0;
     double input_ends = 0;
   };
@@ -118,8 +119,9 @@ class Bounds {
         if (actor_of(from) == actor_of(s)) {
           alone[s].arrive(alone[from].reaches(forward_[from]), 0);
         } else if (timing.exists) {
-          alone[s].arrive(alone[from].reaches(forward_seconds(from, timing.made)) + edge->forward,
-                          forward_seconds(s, timing.needed));
+          alone[s].arrive(
+              alone[from].reaches(forward_seconds(from, timing.produced_at)) + edge->forward,
+              forward_seconds(s, timing.needed_at));
         }
       }
     }
@@ -137,10 +139,10 @@ class Bounds {
     if (in_memory && !drops && !request_.memory_of_actor.empty())
       memory = request_.memory_of_actor[actor] * (1 + 1e-9);
     for (const std::size_t s : own) {
-      comes = std::min(comes, comes_[s]);
+      comes = std::min(comes, delayed_begins_[s]);
       begins = std::min(begins, begins_[s]);
       work += request_.microbatches * (forward_[s] + input_[s] + weight_[s]);
-      held += costs_.stages[s].activations * way_from(s).input_ends +
+      held += costs_.stages[s].activations * lone_times(s).input_ends +
               costs_.stages[s].for_weight_grad * weight_[s];
     }
     if (work <= 0) return 0;
@@ -151,7 +153,7 @@ class Bounds {
     return least;
   }
 
-  Way way_from(std::size_t source) const {
+  LoneTimes lone_times(std::size_t source) const {
     const std::vector<LoneAction> there = forwards(source, false);
     std::vector<LoneAction> back(stages_);
     for (std::size_t s = stages_; s-- > source;) {
@@ -162,8 +164,9 @@ class Bounds {
         if (actor_of(from) == actor_of(s)) {
           back[s].arrive(back[from].reaches(input_[from]), 0);
         } else if (timing.exists && !timing.for_weights_only) {
-          back[s].arrive(back[from].reaches(input_seconds(from, timing.made)) + edge->backward,
-                         input_seconds(s, timing.needed));
+          back[s].arrive(
+              back[from].reaches(input_seconds(from, timing.produced_at)) + edge->backward,
+              input_seconds(s, timing.needed_at));
         }
       }
     }
@@ -179,8 +182,8 @@ class Bounds {
       for (const EdgeCosts* edge : out_of_[s]) {
         const TensorTiming& timing = edge->backward_timing;
         const bool local = actor_of(edge->edge.to) == actor_of(s);
-        const bool whole =
-            timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
+        const bool whole = timing.exists && timing.produced_at == 1 && timing.needed_at == 0 &&
+                           !timing.for_weights_only;
         if (!local && !whole) continue;
         const double comes = ends[edge->edge.to] + (local ? 0 : edge->backward);
         if (s != source) ends[s] = std::max(ends[s], comes + costs_.stages[s].input_grad);
@@ -195,14 +198,14 @@ class Bounds {
     const StageCosts& stage = costs_.stages[s];
     const double forward = forward_[s], backward = input_[s] + weight_[s];
     const double taken = stage.activations, kept = stage.for_weight_grad;
-    const Way way = way_from(s);
+    const LoneTimes lone = lone_times(s);
     const std::size_t microbatches = request_.microbatches;
     std::size_t most = microbatches;  // Most microbatches between F and I.
     if (taken > 0 && memory / taken < microbatches) most = static_cast<std::size_t>(memory / taken);
     if (most < 1) return 0;
     // Activations are held until W ends.
     const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);
-    const double idle = std::max(0.0, way.input_begins - most * forward);
+    const double idle = std::max(0.0, lone.input_begins - most * forward);
     // Returns the most backward work that can remain when one more forward begins after `before`
     // others.
     const auto can_be_left = [&](double before) {
@@ -230,10 +233,10 @@ class Bounds {
                    before * (forward + backward) - can_be_left(before) + (i >= most ? idle : 0));
       if (i >= most)
         begins[i] =
-            std::max(begins[i], begins[i - most] + way.input_ends + (holds_all ? weight_[s] : 0));
+            std::max(begins[i], begins[i - most] + lone.input_ends + (holds_all ? weight_[s] : 0));
     }
     const double all = idle + microbatches * (forward + backward) + reduce_[actor_of(s)];
-    return std::max(all, begins.back() + way.input_ends + rest_after(s));
+    return std::max(all, begins.back() + lone.input_ends + rest_after(s));
   }
 
   const SearchRequest& request_;
@@ -245,7 +248,7 @@ class Bounds {
   std::vector<double> reduce_;  ///< Reduction time by actor.
   std::vector<double> begins_;  ///< Earliest begin of the first forward, by stage.
   /// Earliest end of the first forward, minus its duration, by stage.
-  std::vector<double> comes_;
+  std::vector<double> delayed_begins_;
   double after_all_ = 0;
 };
 

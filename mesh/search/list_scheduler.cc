@@ -110,8 +110,8 @@ class ListScheduler {
     lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] &&
                     timing.exists && !timing.for_weights_only;
     lane.seconds = backward ? edge.backward : edge.forward;
-    lane.made_before = (1 - timing.made) * seconds_[3 * from + (backward ? 1 : 0)];
-    lane.needed_after = timing.needed * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
+    lane.made_before = (1 - timing.produced_at) * seconds_[3 * from + (backward ? 1 : 0)];
+    lane.needed_after = timing.needed_at * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
     lanes_.push_back(lane);
   }
 
@@ -341,8 +341,8 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness,
   return policy;
 }
 
-ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern, double more,
-                          ListPolicy::Weights weights) {
+ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern,
+                          double spare_memory_share, ListPolicy::Weights weights) {
   const std::size_t stages = request.actor_of_stage.size();
   ListPolicy policy;
   policy.pattern = pattern;
@@ -365,7 +365,8 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
                             ? std::numeric_limits<double>::infinity()
                             : request.memory_of_actor[actor] - held[actor];
     const double each = request.costs.stages[s].activations;
-    const double extra = std::floor(more * std::max(0.0, left) / (each > 0 ? each : 1));
+    const double extra =
+        std::floor(spare_memory_share * std::max(0.0, left) / (each > 0 ? each : 1));
     policy.in_flight[s] =
         static_cast<int>(std::min<double>(policy.in_flight[s] + extra, request.microbatches));
   }

@@ -65,13 +65,13 @@ Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
 
 /// Returns the moves to try: an action of the critical path that waits only for its actor moves
 /// earlier, or its predecessor moves later.
-std::vector<Move> moves_of(const ScheduleEvaluator::Look& look) {
+std::vector<Move> moves_of(const ScheduleEvaluator::Times& times) {
   std::vector<Move> moves;
-  for (const auto& [actor, at] : look.blocked_by_order) {
+  for (const auto& [actor, at] : times.blocked_by_order) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
     }
-    const int last = std::ssize(look.spans[actor]) - 1;
+    const int last = std::ssize(times.spans[actor]) - 1;
     for (const int distance : {2, 3, 5, 8, 13}) {
       if (at - 1 + distance <= last) moves.push_back({actor, at - 1, at - 1 + distance});
     }
@@ -81,13 +81,13 @@ std::vector<Move> moves_of(const ScheduleEvaluator::Look& look) {
 
 /// Returns the moves for annealing: an action behind a gap moves into the gap, and the moves along
 /// the critical path. One move in four has `from` < 0 and stands for any action of the actor.
-std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Look& look) {
+std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Times& times) {
   std::vector<Move> moves;
-  for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
-    const int count = look.spans[actor].size();
+  for (std::size_t actor = 0; actor < times.spans.size(); ++actor) {
+    const int count = times.spans[actor].size();
     double free_from = 0;
     for (int at = 0; at < count; ++at) {
-      const auto [start, end] = look.spans[actor][at];
+      const auto [start, end] = times.spans[actor][at];
       if (start > free_from) {
         for (int behind = at + 1; behind < std::min(count, at + 10); ++behind) {
           moves.push_back({static_cast<int>(actor), behind, at});
@@ -96,9 +96,9 @@ std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Look& look) {
       free_from = end;
     }
   }
-  for (const Move& move : moves_of(look)) moves.push_back(move);
-  for (std::size_t i = moves.size() / 3 + look.spans.size(); i > 0; --i) {
-    moves.push_back({static_cast<int>(i % look.spans.size()), -1, 0});
+  for (const Move& move : moves_of(times)) moves.push_back(move);
+  for (std::size_t i = moves.size() / 3 + times.spans.size(); i > 0; --i) {
+    moves.push_back({static_cast<int>(i % times.spans.size()), -1, 0});
   }
   return moves;
 }
@@ -117,7 +117,7 @@ std::optional<ScheduleSimulation> ScheduleEvaluator::simulated(const Schedule& s
   }
 }
 
-ScheduleEvaluator::Verdict ScheduleEvaluator::verdict_of(
+ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluation_of(
     const SearchEvaluator::Outcome& outcome) const {
   return {{outcome.step, outcome.mean_action_end},
           outcome.makespan,
@@ -126,77 +126,78 @@ ScheduleEvaluator::Verdict ScheduleEvaluator::verdict_of(
           outcome.fits};
 }
 
-ScheduleEvaluator::Verdict ScheduleEvaluator::judge(const Schedule& schedule, double longest_step) {
-  if (!evaluator_) return judge_fully(schedule);
+ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluate(const Schedule& schedule,
+                                                          double longest_step) {
+  if (!evaluator_) return evaluate_with_peak(schedule);
   simulated_ += count_actions(schedule);
-  return verdict_of(evaluator_->play(schedule, longest_step));
+  return evaluation_of(evaluator_->play(schedule, longest_step));
 }
 
-ScheduleEvaluator::Verdict ScheduleEvaluator::judge_fully(const Schedule& schedule) {
+ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluate_with_peak(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   if (evaluator_)
-    return verdict_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
+    return evaluation_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
-  Verdict verdict{{simulation->step, simulation->mean_action_end},
-                  simulation->makespan,
-                  simulation->peak(),
-                  true,
-                  true};
+  Evaluation evaluation{{simulation->step_time, simulation->mean_action_end},
+                        simulation->makespan,
+                        simulation->peak(),
+                        true,
+                        true};
   for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
     if (!request_.memory_of_actor.empty() &&
         simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
-      verdict.fits = false;
+      evaluation.fits = false;
     }
   }
-  return verdict;
+  return evaluation;
 }
 
-ScheduleEvaluator::Look ScheduleEvaluator::look(const Schedule& schedule) {
+ScheduleEvaluator::Times ScheduleEvaluator::times_of(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
-  Look look;
+  Times times;
   if (evaluator_) {
     evaluator_->play(schedule);
     for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
-      look.spans.emplace_back();
+      times.spans.emplace_back();
       for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i)
-        look.spans.back().push_back(evaluator_->span(actor, i));
+        times.spans.back().push_back(evaluator_->span(actor, i));
     }
-    look.blocked_by_order = evaluator_->blocked_by_order(schedule);
-    return look;
+    times.blocked_by_order = evaluator_->blocked_by_order(schedule);
+    return times;
   }
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, true);
-  if (!simulation) return look;
+  if (!simulation) return times;
   for (const SimulatedActor& actor : simulation->actors) {
-    look.spans.emplace_back();
+    times.spans.emplace_back();
     for (const SimulatedAction& action : actor.actions)
-      look.spans.back().emplace_back(action.start, action.end);
+      times.spans.back().emplace_back(action.start, action.end);
   }
   const auto& path = simulation->critical_path;
   for (std::size_t i = 1; i < path.size(); ++i) {
     if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor) continue;
     if (path[i].index == path[i - 1].index + 1)
-      look.blocked_by_order.emplace_back(path[i].actor, path[i].index);
+      times.blocked_by_order.emplace_back(path[i].actor, path[i].index);
   }
-  return look;
+  return times;
 }
 
-Schedule improve(Schedule schedule, ScheduleEvaluator& judge) {
-  ScheduleScore best = judge.judge(schedule).score;
-  for (bool better = true; better && !judge.exhausted();) {
+Schedule improve(Schedule schedule, ScheduleEvaluator& evaluator) {
+  ScheduleScore best = evaluator.evaluate(schedule).score;
+  for (bool better = true; better && !evaluator.exhausted();) {
     better = false;
-    for (const Move& move : moves_of(judge.look(schedule))) {
+    for (const Move& move : moves_of(evaluator.times_of(schedule))) {
       std::vector<Action>& actions = schedule.actors[move.actor];
       if (!allowed(actions, move)) continue;
-      if (judge.exhausted()) break;
+      if (evaluator.exhausted()) break;
       perform(actions, move);
-      const ScheduleEvaluator::Verdict verdict = judge.judge(schedule, best.step);
+      const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(schedule, best.step);
       // Do not count rounding errors as progress.
-      const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
-                         (verdict.score.step <= best.step &&
-                          verdict.score.mean_action_end < best.mean_action_end * (1 - 1e-12));
-      if (verdict.finishes && verdict.fits && gains) {
-        best = verdict.score;
+      const bool gains = evaluation.score.step < best.step * (1 - 1e-12) ||
+                         (evaluation.score.step <= best.step &&
+                          evaluation.score.mean_action_end < best.mean_action_end * (1 - 1e-12));
+      if (evaluation.finishes && evaluation.fits && gains) {
+        best = evaluation.score;
         better = true;
         break;
       }
@@ -206,18 +207,18 @@ Schedule improve(Schedule schedule, ScheduleEvaluator& judge) {
   return schedule;
 }
 
-Schedule anneal(Schedule schedule, ScheduleEvaluator& judge, std::int64_t actions) {
+Schedule anneal(Schedule schedule, ScheduleEvaluator& evaluator, std::int64_t actions) {
   constexpr std::int64_t kRefresh = 24;  // Moves between two updates of the idle times.
   const auto value = [](const ScheduleScore& score) { return score.step + score.mean_action_end; };
-  const std::int64_t from = judge.simulated(), until = from + actions;
+  const std::int64_t from = evaluator.simulated(), until = from + actions;
   Schedule best = schedule;
-  ScheduleScore best_score = judge.judge(schedule).score;
+  ScheduleScore best_score = evaluator.evaluate(schedule).score;
   double now = value(best_score);
   std::mt19937 random(1);  // mt19937 gives the same numbers on all platforms.
   const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
   std::vector<Move> moves;
-  for (std::int64_t round = 0; judge.simulated() < until; ++round) {
-    if (round % kRefresh == 0) moves = moves_into_gaps(judge.look(schedule));
+  for (std::int64_t round = 0; evaluator.simulated() < until; ++round) {
+    if (round % kRefresh == 0) moves = moves_into_gaps(evaluator.times_of(schedule));
     if (moves.empty()) break;
     Move move = moves[below(moves.size())];
     if (move.from < 0) {
@@ -229,16 +230,16 @@ Schedule anneal(Schedule schedule, ScheduleEvaluator& judge, std::int64_t action
     std::vector<Action>& order = schedule.actors[move.actor];
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
-    const ScheduleEvaluator::Verdict verdict = judge.judge(schedule);
-    const double left = (until - judge.simulated()) / static_cast<double>(actions);
+    const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(schedule);
+    const double left = (until - evaluator.simulated()) / static_cast<double>(actions);
     const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
-    if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
+    if (!evaluation.finishes || !evaluation.fits || value(evaluation.score) > now + threshold) {
       perform(order, inverse(move));
       continue;
     }
-    now = value(verdict.score);
-    if (verdict.score < best_score) {
-      best_score = verdict.score;
+    now = value(evaluation.score);
+    if (evaluation.score < best_score) {
+      best_score = evaluation.score;
       best = schedule;
     }
   }

@@ -69,9 +69,9 @@ class PatternSearch {
     const TensorTiming& timing = forward ? edge.forward_timing : edge.backward_timing;
     if (!timing.exists || timing.for_weights_only) return 0;
     const StageCosts &other = request_.costs.stages[from], &own = request_.costs.stages[stage];
-    const double after = (1 - timing.made) * (forward ? other.forward : other.input_grad);
+    const double after = (1 - timing.produced_at) * (forward ? other.forward : other.input_grad);
     const double again = !forward && own.recomputes ? own.recompute : 0;
-    const double before = again + timing.needed * (forward ? own.forward : own.input_grad);
+    const double before = again + timing.needed_at * (forward ? own.forward : own.input_grad);
     return end - after + (forward ? edge.forward : edge.backward) - before;
   }
 

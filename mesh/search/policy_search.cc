@@ -11,12 +11,12 @@
 namespace weft::mesh {
 namespace {
 
-std::optional<ListCandidate> try_policy(const ListPolicy& policy, ScheduleEvaluator& judge) {
-  std::optional<Schedule> schedule = list_schedule(judge.request(), policy);
+std::optional<ListCandidate> try_policy(const ListPolicy& policy, ScheduleEvaluator& evaluator) {
+  std::optional<Schedule> schedule = list_schedule(evaluator.request(), policy);
   if (!schedule) return std::nullopt;
-  const ScheduleEvaluator::Verdict verdict = judge.judge(*schedule);
-  if (!verdict.finishes || !verdict.fits) return std::nullopt;
-  return ListCandidate{policy, std::move(*schedule), verdict.score};
+  const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(*schedule);
+  if (!evaluation.finishes || !evaluation.fits) return std::nullopt;
+  return ListCandidate{policy, std::move(*schedule), evaluation.score};
 }
 
 /// Returns the time of a microbatch that is alone in the pipeline.
@@ -35,17 +35,17 @@ double seconds_alone(const SearchRequest& request) {
 /// Searches for patterns of given periods, and keeps those whose schedules finish and fit.
 class PatternTrials {
  public:
-  explicit PatternTrials(ScheduleEvaluator& judge) : judge_(judge) {}
+  explicit PatternTrials(ScheduleEvaluator& evaluator) : evaluator_(evaluator) {}
 
   /// Returns whether a pattern of this period was found and kept.
   bool attempt(double period) {
-    const SearchRequest& request = judge_.request();
+    const SearchRequest& request = evaluator_.request();
     std::optional<PeriodicPattern> pattern = find_pattern(request, period);
     if (!pattern || !fits_in_memory(request, *pattern)) return false;
     Schedule schedule = unroll(request, *pattern);
-    const ScheduleEvaluator::Verdict verdict = judge_.judge(schedule);
-    if (!verdict.finishes || !verdict.fits) return false;
-    found_.push_back({std::move(*pattern), verdict.score});
+    const ScheduleEvaluator::Evaluation evaluation = evaluator_.evaluate(schedule);
+    if (!evaluation.finishes || !evaluation.fits) return false;
+    found_.push_back({std::move(*pattern), evaluation.score});
     unrolled_.push_back(std::move(schedule));
     return true;
   }
@@ -59,7 +59,7 @@ class PatternTrials {
     while (!attempt(fits)) {
       too_short = fits;
       fits *= kStep;
-      if (fits > longest || judge_.exhausted()) return std::nullopt;
+      if (fits > longest || evaluator_.exhausted()) return std::nullopt;
     }
     for (int i = 0; i < kRefinements && fits > too_short; ++i) {
       const double middle = (fits + too_short) / 2;
@@ -76,11 +76,11 @@ class PatternTrials {
     std::ranges::stable_sort(found_, {}, &Found::score);
     for (std::size_t i = 0; i < std::min(found_.size(), kBest); ++i) {
       for (const auto weights : {kInGaps, kImmediately}) {
-        for (const double more : {0.5, 1.0}) {
-          if (judge_.exhausted()) break;
+        for (const double spare_memory_share : {0.5, 1.0}) {
+          if (evaluator_.exhausted()) break;
           const ListPolicy policy =
-              pattern_policy(judge_.request(), found_[i].pattern, more, weights);
-          if (std::optional<ListCandidate> one = try_policy(policy, judge_))
+              pattern_policy(evaluator_.request(), found_[i].pattern, spare_memory_share, weights);
+          if (std::optional<ListCandidate> one = try_policy(policy, evaluator_))
             listed.push_back(std::move(*one));
         }
       }
@@ -96,7 +96,7 @@ class PatternTrials {
     ScheduleScore score;
   };
 
-  ScheduleEvaluator& judge_;
+  ScheduleEvaluator& evaluator_;
   std::vector<Found> found_;
   std::vector<Schedule> unrolled_;
 };
@@ -104,8 +104,11 @@ class PatternTrials {
 /// Changes a policy while that improves its schedule.
 class PolicyTuner {
  public:
-  PolicyTuner(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until)
-      : best_(std::move(best)), judge_(judge), until_(until), most_(judge.request().microbatches) {}
+  PolicyTuner(ListCandidate best, ScheduleEvaluator& evaluator, std::int64_t until)
+      : best_(std::move(best)),
+        evaluator_(evaluator),
+        until_(until),
+        most_(evaluator.request().microbatches) {}
 
   ListCandidate tune() {
     // First change all stages together, as the budget allows few changes of a long schedule.
@@ -165,10 +168,10 @@ class PolicyTuner {
 
   template <typename Change>
   void try_change(Change&& change) {
-    if (judge_.simulated() >= until_) return;
+    if (evaluator_.simulated() >= until_) return;
     ListPolicy policy = best_.policy;
     change(policy);
-    if (std::optional<ListCandidate> found = try_policy(policy, judge_);
+    if (std::optional<ListCandidate> found = try_policy(policy, evaluator_);
         found && found->score < best_.score) {
       best_ = std::move(*found);
       better_ = true;
@@ -176,7 +179,7 @@ class PolicyTuner {
   }
 
   ListCandidate best_;
-  ScheduleEvaluator& judge_;
+  ScheduleEvaluator& evaluator_;
   const std::int64_t until_;
   const int most_;
   bool better_ = false;
@@ -188,21 +191,21 @@ std::int64_t num_actions(std::size_t stages, int microbatches) {
   return 3 * static_cast<std::int64_t>(stages) * microbatches;
 }
 
-std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& judge) {
+std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator) {
   struct Choice {
     double fullness = 1;
     ListPolicy::Weights weights = ListPolicy::Weights::kInGaps;
     bool forward_first = false, deep_first = true;
   };
   using enum ListPolicy::Weights;
-  const SearchRequest& request = judge.request();
+  const SearchRequest& request = evaluator.request();
   std::vector<ListCandidate> tried;
   const auto attempt = [&](const Choice& choice) {
-    if (judge.exhausted()) return;
+    if (evaluator.exhausted()) return;
     ListPolicy policy = uniform_policy(request, choice.fullness, choice.weights);
     policy.forward_first = choice.forward_first;
     policy.deep_first = choice.deep_first;
-    if (std::optional<ListCandidate> found = try_policy(policy, judge))
+    if (std::optional<ListCandidate> found = try_policy(policy, evaluator))
       tried.push_back(std::move(*found));
   };
   // `deep_first` has no effect with one stage per actor.
@@ -249,16 +252,16 @@ std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& judge) {
   return tried;
 }
 
-PatternCandidates try_patterns(ScheduleEvaluator& judge) {
-  const SearchRequest& request = judge.request();
+PatternCandidates try_patterns(ScheduleEvaluator& evaluator) {
+  const SearchRequest& request = evaluator.request();
   const double shortest = shortest_period(request);
   if (shortest <= 0) return {};
-  PatternTrials trials(judge);
+  PatternTrials trials(evaluator);
   // The longest period runs one microbatch at a time, without pipelining.
   const std::optional<double> period = trials.attempt_from(shortest, seconds_alone(request));
   if (!period) return {};
   for (const double times : {1.02, 1.05, 1.1, 1.2}) {
-    if (!judge.exhausted()) trials.attempt(*period * times);
+    if (!evaluator.exhausted()) trials.attempt(*period * times);
   }
   PatternCandidates result;
   result.listed = trials.list_best();
@@ -266,8 +269,8 @@ PatternCandidates try_patterns(ScheduleEvaluator& judge) {
   return result;
 }
 
-ListCandidate tune(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until) {
-  return PolicyTuner(std::move(best), judge, until).tune();
+ListCandidate tune_policy(ListCandidate best, ScheduleEvaluator& evaluator, std::int64_t until) {
+  return PolicyTuner(std::move(best), evaluator, until).tune();
 }
 
 }  // namespace weft::mesh

@@ -64,8 +64,8 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
         actor, request.memory_of_actor[actor], least[actor]);
   }
   throw_error(ErrorCode::kResourceExhausted,
-              "no schedule was found that fits; activations and the tensors that are under way "
-              "take more than every actor has");
+              "no schedule that fits was found: activations and tensors in flight exceed the "
+              "memory limit of some actor; raise the limit or use smaller microbatches");
 }
 
 void check(const SearchRequest& request) {
@@ -75,7 +75,7 @@ void check(const SearchRequest& request) {
                 request.actor_of_stage.size(), request.microbatches);
   }
   if (request.costs.stages.size() != request.actor_of_stage.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but {} have times",
+    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but costs are given for {}",
                 request.actor_of_stage.size(), request.costs.stages.size());
   }
   const std::size_t actors = num_actors(request.actor_of_stage);
@@ -92,41 +92,41 @@ void check(const SearchRequest& request) {
 
 /// Returns the request with interfaces that serve in turn. These simulate several times faster than
 /// fairly shared ones, and carry as much.
-SearchRequest with_quick_interfaces(SearchRequest request) {
+SearchRequest with_in_turn_interfaces(SearchRequest request) {
   request.costs.sharing = InterfaceSharing::kFifo;
   return request;
 }
 
-bool has_quick_interfaces(const SearchRequest& request) {
+bool has_in_turn_interfaces(const SearchRequest& request) {
   return request.costs.nic_of_actor.empty() || request.costs.sharing == InterfaceSharing::kFifo;
 }
 
 class Search {
  public:
-  /// `had`: step time of a schedule known already. If no schedule of this request can beat it, a
-  /// named schedule suffices.
-  Search(const SearchRequest& request, double had)
+  /// `known_step`: step time of a schedule known already. If no schedule of this request can beat
+  /// it, a named schedule suffices.
+  Search(const SearchRequest& request, double known_step)
       : request_(request),
-        quick_(with_quick_interfaces(request)),
-        judge_(quick_),
+        in_turn_request_(with_in_turn_interfaces(request)),
+        evaluator_(in_turn_request_),
         exact_(request_),
-        had_(had) {
+        known_step_(known_step) {
     result_.bound = lower_bound(request_);
     result_.bound_in_memory = lower_bound_in_memory(request_);
   }
 
   SearchResult run() {
-    judge_named();
-    if (!settled()) try_lists();
+    evaluate_named();
+    if (!is_optimal()) try_lists();
     if (candidates_.empty() && finalists_.empty()) throw_nothing_fits(request_);
-    if (!settled()) move_actions();
+    if (!is_optimal()) move_actions();
     return choose();
   }
 
  private:
   /// Returns whether no better schedule can exist.
-  bool settled() const {
-    if (!finalists_.empty() && result_.bound_in_memory >= had_) return true;
+  bool is_optimal() const {
+    if (!finalists_.empty() && result_.bound_in_memory >= known_step_) return true;
     return std::ranges::any_of(candidates_,
                                [&](const Candidate& one) { return is_least(one.score); });
   }
@@ -134,44 +134,45 @@ class Search {
     return score.step <= result_.bound_in_memory * (1 + 1e-12);
   }
 
-  void judge_named() {
+  void evaluate_named() {
     for (Schedule& schedule : named_of_placement(request_)) {
-      const ScheduleEvaluator::Verdict verdict = exact_.judge_fully(schedule);
-      const ScheduleEvaluator::Verdict roughly =
-          has_quick_interfaces(request_) ? verdict : judge_.judge(schedule);
-      result_.named.push_back({schedule.name, verdict.makespan, verdict.peak, verdict.fits});
+      const ScheduleEvaluator::Evaluation evaluation = exact_.evaluate_with_peak(schedule);
+      const ScheduleEvaluator::Evaluation roughly =
+          has_in_turn_interfaces(request_) ? evaluation : evaluator_.evaluate(schedule);
+      result_.named.push_back(
+          {schedule.name, evaluation.makespan, evaluation.peak, evaluation.fits});
       if (roughly.finishes && roughly.fits)
         candidates_.push_back({schedule.name, schedule, roughly.score});
-      if (verdict.finishes && verdict.fits)
-        finalists_.push_back({schedule.name, std::move(schedule), verdict.score});
+      if (evaluation.finishes && evaluation.fits)
+        finalists_.push_back({schedule.name, std::move(schedule), evaluation.score});
     }
   }
 
   void try_lists() {
-    PatternCandidates patterned = try_patterns(judge_);
+    PatternCandidates patterned = try_patterns(evaluator_);
     for (Schedule& schedule : patterned.unrolled) {
-      const ScheduleScore score = judge_.judge(schedule).score;
+      const ScheduleScore score = evaluator_.evaluate(schedule).score;
       candidates_.push_back({"a periodic pattern", std::move(schedule), score});
     }
-    if (settled()) return;
-    std::vector<ListCandidate> listed = try_uniform_policies(judge_);
+    if (is_optimal()) return;
+    std::vector<ListCandidate> listed = try_uniform_policies(evaluator_);
     std::ranges::move(patterned.listed, std::back_inserter(listed));
     std::ranges::stable_sort(listed, {}, &ListCandidate::score);
     // Number of candidates that the budget still allows.
     const std::int64_t left_to_try =
-        (request_.budget - judge_.simulated()) /
+        (request_.budget - evaluator_.simulated()) /
         num_actions(request_.actor_of_stage.size(), request_.microbatches);
     const std::size_t tuned_policies = std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned);
     if (listed.size() > tuned_policies) listed.erase(listed.begin() + tuned_policies, listed.end());
-    for (std::size_t i = 0; i < listed.size() && !settled(); ++i) {
+    for (std::size_t i = 0; i < listed.size() && !is_optimal(); ++i) {
       if (!is_least(listed[i].score)) {
         // Each policy gets an equal share of half of the remaining budget. The other half is for
         // single moves, but a few moves are useless, so that tuning gets all then.
-        const std::int64_t left = request_.budget - judge_.simulated();
+        const std::int64_t left = request_.budget - evaluator_.simulated();
         const auto share =
             left / (left_to_try < kFewMoves ? 1 : 2) / static_cast<std::int64_t>(listed.size() - i);
-        listed[i] = tune(std::move(listed[i]), judge_,
-                         judge_.simulated() + std::max<std::int64_t>(share, 0));
+        listed[i] = tune_policy(std::move(listed[i]), evaluator_,
+                                evaluator_.simulated() + std::max<std::int64_t>(share, 0));
       }
       candidates_.push_back({"list scheduling", std::move(listed[i].schedule), listed[i].score});
     }
@@ -190,18 +191,19 @@ class Search {
     }
     candidates_ = std::move(best);
     for (Candidate& candidate : candidates_) {
-      if (judge_.exhausted() || settled()) return;
-      candidate.schedule = improve(std::move(candidate.schedule), judge_);
-      candidate.score = judge_.judge(candidate.schedule).score;
+      if (evaluator_.exhausted() || is_optimal()) return;
+      candidate.schedule = improve(std::move(candidate.schedule), evaluator_);
+      candidate.score = evaluator_.evaluate(candidate.schedule).score;
     }
     std::ranges::stable_sort(candidates_, {}, &Candidate::score);
     for (std::size_t i = 0;
-         i < std::min(candidates_.size(), kAnnealed) && !judge_.exhausted() && !settled(); ++i) {
-      const std::int64_t left = request_.budget - judge_.simulated();
+         i < std::min(candidates_.size(), kAnnealed) && !evaluator_.exhausted() && !is_optimal();
+         ++i) {
+      const std::int64_t left = request_.budget - evaluator_.simulated();
       Candidate& candidate = candidates_[i];
-      candidate.schedule = anneal(std::move(candidate.schedule), judge_,
+      candidate.schedule = anneal(std::move(candidate.schedule), evaluator_,
                                   left / static_cast<std::int64_t>(kAnnealed - i));
-      candidate.score = judge_.judge(candidate.schedule).score;
+      candidate.score = evaluator_.evaluate(candidate.schedule).score;
     }
   }
 
@@ -210,34 +212,35 @@ class Search {
     if (candidates_.size() > kImproved)
       candidates_.erase(candidates_.begin() + kImproved, candidates_.end());
     for (Candidate& candidate : candidates_) {
-      const ScheduleEvaluator::Verdict verdict = exact_.judge(candidate.schedule);
-      candidate.score = verdict.score;
-      if (verdict.finishes && verdict.fits) finalists_.push_back(std::move(candidate));
+      const ScheduleEvaluator::Evaluation evaluation = exact_.evaluate(candidate.schedule);
+      candidate.score = evaluation.score;
+      if (evaluation.finishes && evaluation.fits) finalists_.push_back(std::move(candidate));
     }
     if (finalists_.empty()) throw_nothing_fits(request_);
     Candidate& winner = *std::ranges::min_element(finalists_, {}, &Candidate::score);
-    result_.from = winner.from;
+    result_.improved_from = winner.from;
     result_.schedule = std::move(winner.schedule);
     result_.schedule.name = "auto";
     result_.simulation = simulate(result_.schedule, request_.costs, request_.simulation);
-    result_.simulated = judge_.simulated() + exact_.simulated();
+    result_.simulated = evaluator_.simulated() + exact_.simulated();
     return std::move(result_);
   }
 
   const SearchRequest& request_;
-  const SearchRequest quick_;  ///< Request of the search; `request_` decides the final choice.
-  ScheduleEvaluator judge_, exact_;
-  const double had_;
+  const SearchRequest
+      in_turn_request_;  ///< Request of the search; `request_` decides the final choice.
+  ScheduleEvaluator evaluator_, exact_;
+  const double known_step_;
   SearchResult result_;
   std::vector<Candidate> candidates_, finalists_;
 };
 
-/// Searches for a schedule with a step below `had`. Throws as search_schedule() does.
-SearchResult search_below(SearchRequest request, double had) {
+/// Searches for a schedule with a step below `known_step`. Throws as search_schedule() does.
+SearchResult search_below(SearchRequest request, double known_step) {
   check(request);
   if (request.budget == 0)
     request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
-  if (request.vocabulary == VocabularyMode::kLast) return Search(request, had).run();
+  if (request.vocabulary == VocabularyMode::kLast) return Search(request, known_step).run();
   const auto search_plain = [](const SearchRequest& plain) {
     return Search(plain, std::numeric_limits<double>::infinity()).run();
   };
@@ -270,7 +273,7 @@ SearchResult search_placed_schedule(int actors, SearchRequest request,
     request.costs = split_stages(whole, chunks);
     try {
       SearchResult found = search_below(
-          request, best ? best->simulation.step : std::numeric_limits<double>::infinity());
+          request, best ? best->simulation.step_time : std::numeric_limits<double>::infinity());
       named.insert(named.end(), found.named.begin(), found.named.end());
       simulated += found.simulated;
       bound = std::min(bound, found.bound);

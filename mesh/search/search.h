@@ -46,7 +46,7 @@ struct SearchResult {
   std::vector<SearchCandidate> named;  ///< Named schedules of this placement.
   /// Origin of `schedule` before local search: a named schedule, "a periodic pattern" or "list
   /// scheduling".
-  std::string from;
+  std::string improved_from;
   std::int64_t simulated = 0;  ///< Number of simulated actions.
   /// Lower bound of the step time of any order of the same work on the same actors, without memory
   /// limits.

@@ -6,7 +6,7 @@
 
 namespace weft::mesh {
 
-bool SearchEvaluator::knows(const SearchRequest& request) {
+bool SearchEvaluator::supports(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
   return !fair && request.vocabulary == VocabularyMode::kLast &&
@@ -101,11 +101,11 @@ std::vector<SearchEvaluator::TensorEvent> SearchEvaluator::tensor_events(int sta
     const EdgeCosts& edge = request_.costs.edges[l / 2];
     const TensorTiming& when = is_backward(l) ? edge.backward_timing : edge.forward_timing;
     if (lane.from_stage == stage) {
-      const double made = time_until(costs, kind, when.made, when.made_weights);
-      events.push_back({made, when.made_step, true, static_cast<int>(l)});
+      const double made = time_until(costs, kind, when.produced_at, when.produced_at_weights);
+      events.push_back({made, when.produced_step, true, static_cast<int>(l)});
       cut = cut || made < whole;
     } else if (lane.to_stage == stage) {
-      const double needed = time_until(costs, kind, when.needed, when.needed_weights);
+      const double needed = time_until(costs, kind, when.needed_at, when.needed_at_weights);
       events.push_back({needed, when.needed_step, false, static_cast<int>(l)});
       cut = cut || needed > 0;
     }

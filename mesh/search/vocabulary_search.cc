@@ -20,7 +20,7 @@ struct PassCandidate {
   ScheduleScore score;
 };
 
-constexpr std::size_t kMoved = 3;  // Candidates whose single actions are moved.
+constexpr std::size_t kMaxImproved = 3;  // Candidates whose single actions are moved.
 // Slowdown of simulate() against SearchEvaluator.
 constexpr std::int64_t kNoiseFactor = 16;
 
@@ -38,7 +38,7 @@ SearchRequest without_vocabulary(const SearchRequest& request) {
 }
 
 /// Returns the work of the busiest actor in a step, in seconds.
-double busiest(const SearchRequest& request) {
+double busiest_actor_work(const SearchRequest& request) {
   std::vector<double> work(num_actors(request.actor_of_stage), 0);
   std::vector<bool> named(work.size(), false);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
@@ -63,22 +63,22 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
   SearchRequest request = whole;
   request.budget /= kNoiseFactor;
   const VocabularyTimes times = vocabulary_times(request.costs, request.actor_of_stage);
-  ScheduleEvaluator judge(request);
+  ScheduleEvaluator evaluator(request);
   SearchResult result;
   std::vector<PassCandidate> candidates;
   const auto add = [&](std::string from, Schedule schedule) {
-    const ScheduleEvaluator::Verdict verdict = judge.judge_fully(schedule);
-    if (verdict.finishes && verdict.fits)
-      candidates.push_back({std::move(from), std::move(schedule), verdict.score});
-    return verdict;
+    const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate_with_peak(schedule);
+    if (evaluation.finishes && evaluation.fits)
+      candidates.push_back({std::move(from), std::move(schedule), evaluation.score});
+    return evaluation;
   };
   // The same times without the lower bound for transfers.
   VocabularyTimes exact = times;
   exact.min_transfer = 0;
   for (const Schedule& one : named) {
-    const ScheduleEvaluator::Verdict verdict =
+    const ScheduleEvaluator::Evaluation evaluation =
         add(one.name, with_vocabulary(one, request.vocabulary, times));
-    result.named.push_back({one.name, verdict.makespan, verdict.peak, verdict.fits});
+    result.named.push_back({one.name, evaluation.makespan, evaluation.peak, evaluation.fits});
     add(one.name, with_vocabulary(one, request.vocabulary, exact));
   }
   // If the search finds nothing that fits, a named schedule may still fit.
@@ -87,35 +87,34 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
     SearchResult plain = search_plain(without_vocabulary(whole));
     result.simulated = plain.simulated;
     for (const VocabularyTimes& each : {times, exact})
-      add(plain.from, with_vocabulary(plain.schedule, request.vocabulary, each));
+      add(plain.improved_from, with_vocabulary(plain.schedule, request.vocabulary, each));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResourceExhausted) throw;
     refused = error;
   }
   if (candidates.empty()) {
-    throw_error(
-        ErrorCode::kResourceExhausted,
-        "no schedule with a vocabulary over all actors fits; {} more microbatch{} under way "
-        "than without{}",
-        vocabulary_barriers(request.vocabulary),
-        vocabulary_barriers(request.vocabulary) == 1 ? " is" : "es are",
-        refused ? ": " + refused->message() : "");
+    throw_error(ErrorCode::kResourceExhausted,
+                "no schedule with a split vocabulary fits: each actor holds {} more microbatch{} "
+                "than without; set pipeline.vocabulary to last, or raise the memory limit{}",
+                vocabulary_barriers(request.vocabulary),
+                vocabulary_barriers(request.vocabulary) == 1 ? "" : "es",
+                refused ? ": " + refused->message() : "");
   }
   std::ranges::stable_sort(candidates, {}, &PassCandidate::score);
-  if (candidates.size() > kMoved) candidates.resize(kMoved);
+  if (candidates.size() > kMaxImproved) candidates.resize(kMaxImproved);
   for (PassCandidate& candidate : candidates) {
-    if (judge.exhausted()) break;
-    candidate.schedule = improve(std::move(candidate.schedule), judge);
-    candidate.score = judge.judge(candidate.schedule).score;
+    if (evaluator.exhausted()) break;
+    candidate.schedule = improve(std::move(candidate.schedule), evaluator);
+    candidate.score = evaluator.evaluate(candidate.schedule).score;
   }
   PassCandidate& winner = *std::ranges::min_element(candidates, {}, &PassCandidate::score);
-  result.from = std::move(winner.from);
+  result.improved_from = std::move(winner.from);
   result.schedule = std::move(winner.schedule);
   result.schedule.name = "auto";
   result.simulation = simulate(result.schedule, request.costs, request.simulation);
-  result.simulated += judge.simulated();
+  result.simulated += evaluator.simulated();
   // Vocabulary passes only add work and memory to those of the stages.
-  result.bound = std::max(lower_bound(request), busiest(request));
+  result.bound = std::max(lower_bound(request), busiest_actor_work(request));
   result.bound_in_memory = std::max(result.bound, lower_bound_in_memory(request));
   return result;
 }

@@ -72,11 +72,11 @@ std::int64_t next_size(const Graph& graph, std::int64_t units, std::int64_t spli
 
 }  // namespace
 
-std::string_view to_string(Gather gather) {
+std::string_view to_string(GatherFrequency gather) {
   switch (gather) {
-    case Gather::kStep: return "step";
-    case Gather::kMicrobatch: return "microbatch";
-    case Gather::kUse: return "use";
+    case GatherFrequency::kStep: return "step";
+    case GatherFrequency::kMicrobatch: return "microbatch";
+    case GatherFrequency::kUse: return "use";
   }
   return "?";
 }
@@ -89,11 +89,11 @@ OpSpecs specs_of(const FactorSignature& signature, const OpSharding& sharding) {
                                sharding.axes[f].end());
   }
   std::ranges::sort(result.reduced_axes);
-  std::vector<int> partial = sharding.passed;
+  std::vector<int> partial = sharding.partial_axes;
   partial.insert(partial.end(), result.reduced_axes.begin(), result.reduced_axes.end());
   std::ranges::sort(partial);
   for (const auto& factors : signature.inputs)
-    result.inputs.push_back(spec_of(factors, sharding, sharding.passed));
+    result.inputs.push_back(spec_of(factors, sharding, sharding.partial_axes));
   for (const auto& factors : signature.outputs)
     result.outputs.push_back(spec_of(factors, sharding, partial));
   return result;
@@ -121,18 +121,18 @@ OpSharding inherited(const Graph& graph, const Node& backward, const OpSharding&
   return result;
 }
 
-std::int64_t ways(const std::vector<int>& axes, const DeviceMesh& mesh) {
+std::int64_t num_parts(const std::vector<int>& axes, const DeviceMesh& mesh) {
   std::int64_t ways = 1;
   for (const int axis : axes) ways *= mesh.axes()[axis].size;
   return ways;
 }
 
-void check(const MeshGraph& part, NodeId id, const OpSharding& sharding) {
+void check_op_sharding(const MeshGraph& part, NodeId id, const OpSharding& sharding) {
   const Node& node = part.graph.node(id);
   const FactorSignature signature = factor_signature(part.graph, node);
   const std::string op =
       fmt::format("{} '{}'", to_string(node.op.kind), part.graph.value(node.outputs[0]).name);
-  std::set<int> used(sharding.passed.begin(), sharding.passed.end());
+  std::set<int> used(sharding.partial_axes.begin(), sharding.partial_axes.end());
   for (std::size_t f = 0; f < signature.factors.size(); ++f) {
     const Factor& factor = signature.factors[f];
     for (const int axis : sharding.axes[f]) {
@@ -141,7 +141,7 @@ void check(const MeshGraph& part, NodeId id, const OpSharding& sharding) {
                     "{} on mesh {}: axis '{}' is used twice; an axis splits one dimension of an op",
                     op, to_string(part.mesh), part.mesh.axes()[axis].name);
     }
-    const std::int64_t split = ways(sharding.axes[f], part.mesh);
+    const std::int64_t split = num_parts(sharding.axes[f], part.mesh);
     if (split == 1) continue;
     const std::string dimension = dimension_of(part.graph, node, signature, f);
     const std::string axes = axes_text(sharding.axes[f], part.mesh);

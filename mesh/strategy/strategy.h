@@ -19,28 +19,28 @@ struct OpSharding {
   std::vector<std::vector<int>> axes;
   /// Axes over which all inputs, and so the outputs, are partial sums. Only for ops that are linear
   /// in all inputs together (add). Ascending.
-  std::vector<int> passed;
+  std::vector<int> partial_axes;
   friend bool operator==(const OpSharding&, const OpSharding&) = default;
 };
 
 /// Frequency at which tensors that are kept split are gathered for use.
-enum class Gather : std::uint8_t {
+enum class GatherFrequency : std::uint8_t {
   kStep,        ///< Parameters once per step; activations as kMicrobatch.
   kMicrobatch,  ///< Once per microbatch: the backward reuses what the forward has gathered.
   kUse,         ///< Once in the forward and once in the backward; nothing is kept between.
 };
 /// Returns "step", "microbatch" or "use".
-std::string_view to_string(Gather gather);
+std::string_view to_string(GatherFrequency gather);
 
 /// Sharding of a mesh's part of a graph, which partition() carries out. Pure data, made by layouts
 /// (mesh/layouts).
 struct ShardingStrategy {
   /// Sharding of every node on the mesh.
   std::map<NodeId, OpSharding> ops;
-  /// Specs in which values are kept between ops ("homes"). Parameters, inputs and received values
-  /// have one. Other values without a home stay as their op makes them.
-  std::map<ValueId, Spec> homes;
-  Gather gather = Gather::kMicrobatch;
+  /// Specs in which values are stored between ops ("home" lines of the file). Parameters, inputs
+  /// and received values have one. Other values without one stay as their op makes them.
+  std::map<ValueId, Spec> storage_specs;
+  GatherFrequency gather = GatherFrequency::kMicrobatch;
   friend bool operator==(const ShardingStrategy&, const ShardingStrategy&) = default;
 };
 
@@ -81,11 +81,11 @@ OpSpecs specs_of(const FactorSignature& signature, const OpSharding& sharding);
 OpSharding inherited(const Graph& graph, const Node& backward, const OpSharding& forward);
 
 /// Returns the number of parts into which these axes split.
-std::int64_t ways(const std::vector<int>& axes, const DeviceMesh& mesh);
+std::int64_t num_parts(const std::vector<int>& axes, const DeviceMesh& mesh);
 
 /// Throws Error(kInvalidConfig) that names node, dimension and axis unless the op can be split like
 /// this: each axis used once, no factor split that must be whole, all slices equal and in whole
 /// units.
-void check(const MeshGraph& part, NodeId node, const OpSharding& sharding);
+void check_op_sharding(const MeshGraph& part, NodeId node, const OpSharding& sharding);
 
 }  // namespace weft::mesh

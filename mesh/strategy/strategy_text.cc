@@ -39,7 +39,8 @@ class HeaderReader {
       begun = true;
     }
     const LocatedText start{{}, 1, 1};
-    if (!begun) fail(start, fmt::format("it is empty; a strategy begins with '{} 1'", kMagic));
+    if (!begun)
+      fail(start, fmt::format("the file is empty; a strategy begins with '{} 1'", kMagic));
     if (result_.axes.empty()) fail(start, "a line 'mesh NAME axis=size ...' is missing");
     return std::move(result_);
   }
@@ -65,14 +66,14 @@ class HeaderReader {
     if (keyword == "home" || keyword == "op") return;
     if (keyword == kMagic)
       fail(line.keyword,
-           "another strategy begins here; a file has that of one mesh: weft strategy show --mesh "
-           "NAME");
+           "a second strategy begins here; a file may hold only one mesh's; print it with weft "
+           "strategy show --mesh NAME");
     static const std::vector<std::string> kKinds{"mesh", "gather", "splits", "home", "op"};
     if (std::ranges::find(kKinds, keyword) == kKinds.end())
-      fail(line.keyword, fmt::format("there are no lines '{}', only {}{}", keyword,
+      fail(line.keyword, fmt::format("unknown keyword '{}'; expected one of {}{}", keyword,
                                      fmt::join(kKinds, ", "), did_you_mean(keyword, kKinds)));
     if (!seen_.emplace(keyword).second)
-      fail(line.keyword, fmt::format("a second line '{}'", keyword));
+      fail(line.keyword, fmt::format("a second '{}' line; only one is allowed", keyword));
     if (keyword == "mesh") read_mesh(line.rest);
     else if (keyword == "gather") read_gather(line.rest);
     else read_splits(line.rest);
@@ -105,7 +106,8 @@ class HeaderReader {
 
   void read_gather(const LocatedText& rest) {
     std::vector<std::string> names;
-    for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse}) {
+    for (const GatherFrequency gather :
+         {GatherFrequency::kStep, GatherFrequency::kMicrobatch, GatherFrequency::kUse}) {
       names.emplace_back(to_string(gather));
       if (names.back() != rest.text) continue;
       result_.gather = gather;
@@ -130,8 +132,8 @@ class HeaderReader {
         std::vector<std::string> names;
         for (const auto& [known_name, value] : known) names.push_back(known_name);
         names.emplace_back(kEarlyInputGrad);
-        fail(name, fmt::format("there is no '{}', only {}{}", name.text, fmt::join(names, ", "),
-                               did_you_mean(name.text, names)));
+        fail(name, fmt::format("unknown split '{}'; expected one of {}{}", name.text,
+                               fmt::join(names, ", "), did_you_mean(name.text, names)));
       }
       *found->second = size;
     }
@@ -141,7 +143,8 @@ class HeaderReader {
   std::set<std::string, std::less<>> seen_;
 };
 
-std::string header_text(const DeviceMesh& mesh, Gather gather, const FeatureSplits& splits) {
+std::string header_text(const DeviceMesh& mesh, GatherFrequency gather,
+                        const FeatureSplits& splits) {
   std::string text = fmt::format("{} {}\nmesh {}", kMagic, kVersion, mesh.name());
   for (const MeshAxis& axis : mesh.axes()) text += fmt::format(" {}={}", axis.name, axis.size);
   text += fmt::format("\ngather {}\n", to_string(gather));
@@ -169,18 +172,18 @@ std::string write_strategy(const MeshGraph& part, const ShardingStrategy& strate
   std::set<ValueId> parameters;
   for (const Parameter& parameter : graph.parameters()) {
     parameters.insert(parameter.value);
-    const auto home = strategy.homes.find(parameter.value);
-    if (home != strategy.homes.end()) add_home(parameter.value, home->second);
+    const auto home = strategy.storage_specs.find(parameter.value);
+    if (home != strategy.storage_specs.end()) add_home(parameter.value, home->second);
   }
   text += "\n";
-  for (const auto& [value, spec] : strategy.homes)
+  for (const auto& [value, spec] : strategy.storage_specs)
     if (!parameters.contains(value)) add_home(value, spec);
   text += "\n";
   for (const auto& [id, sharding] : strategy.ops) {
     const Node& node = graph.node(id);
     const auto forward = node.forward ? strategy.ops.find(*node.forward) : strategy.ops.end();
     if (sharding ==
-        left_out(graph, node, forward == strategy.ops.end() ? nullptr : &forward->second))
+        default_sharding(graph, node, forward == strategy.ops.end() ? nullptr : &forward->second))
       continue;
     text += fmt::format("op {} {}\n", names[node.outputs.front().value()],
                         specs_text(factor_signature(graph, node), sharding, part.mesh));

@@ -31,7 +31,7 @@ struct StrategyText {
   std::string text;
   std::string mesh;  ///< Mesh that it was made for. Others with equal axes can use it.
   std::vector<MeshAxis> axes;
-  Gather gather = Gather::kMicrobatch;
+  GatherFrequency gather = GatherFrequency::kMicrobatch;
   FeatureSplits splits;
   friend bool operator==(const StrategyText&, const StrategyText&) = default;
 };
@@ -43,7 +43,7 @@ StrategyText read_strategy(std::string text, std::string source);
 /// Returns the strategy for a graph that split_graph() has split by these splits. A graph without
 /// backward nodes ignores lines for them. Throws Error(kInvalidConfig) with a line
 /// "source:line:column: ..." per problem: another mesh or graph, an unknown value, op or axis with
-/// the nearest known one, a duplicate or missing line, an op that check() refuses.
+/// the nearest known one, a duplicate or missing line, an op that check_op_sharding() rejects.
 ShardingStrategy strategy_of(const MeshGraph& part, const StrategyText& text);
 
 /// Returns a text from which read_strategy() and strategy_of() make the same strategy.

@@ -34,8 +34,10 @@ TEST(ScheduleCommand, BadScheduleIsStatusOneAndWrongUsageTwo) {
   processes.write("bad.csv", "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   auto& check = processes.run("weft", {"schedule", "check", "bad.csv"});
   EXPECT_EQ(check.wait(), 1);
-  EXPECT_THAT(check.text(), HasSubstr("NO  no cycle             0B0 of actor 0 waits for 1B0, 1B0 "
-                                      "of actor 1 stands behind 1F1"));
+  EXPECT_THAT(
+      check.text(),
+      HasSubstr(
+          "NO  no cycle             0B0 of actor 0 waits for 1B0, 1B0 of actor 1 comes after 1F1"));
   auto& name = processes.run("weft", {"schedule", "draw", "zb-h"});
   EXPECT_EQ(name.wait(), 2);
   EXPECT_THAT(name.text(), HasSubstr("did you mean 'zb-h1'?"));

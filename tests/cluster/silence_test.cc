@@ -75,11 +75,11 @@ TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
       run.run().text(),
       AllOf(
           ContainsRegex(
-              "step [0-9]+ of 'train' does not end: nothing has moved for [.0-9]+ s, and no "
-              "device is inside an op"),
+              "step [0-9]+ of 'train' is stuck: no device has made progress for [.0-9]+ s, and "
+              "none is running an op"),
           HasSubstr("back[0,0] is in "),
           // Front may have ended its step. Then back waits for the last transfer from front.
-          AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all who take part have begun"))));
+          AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all its devices have started"))));
   EXPECT_TRUE(run.processes().none_left());
 }
 

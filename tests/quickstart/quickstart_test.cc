@@ -396,14 +396,13 @@ TEST_F(Quickstart, PlanEndsAfterItsSummaryAndPrintsProgramsIfAsked) {
   EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"),
                                  HasSubstr("front"), HasSubstr("back")));
   EXPECT_LT(std::ranges::count(plan.text(), '\n'), 100);
-  EXPECT_THAT(
-      plan.text(),
-      ContainsRegex(
-          "driver\n  [0-9.]+ MiB for checkpoints \\(checkpoint.buffer\\), which pass through it in "
-          "1 part\n  training goes on while one is written, from copies of up to [0-9.]+ MiB"));
+  EXPECT_THAT(plan.text(),
+              ContainsRegex("driver\n  [0-9.]+ MiB for checkpoints \\(checkpoint.buffer\\), which "
+                            "pass through it in 1 part\n  training continues while a checkpoint is "
+                            "written, from copies of up to [0-9.]+ MiB"));
   auto& pausing =
       processes_.run("weft", {"plan", "cluster.yaml", "--set", "checkpoint.background=false"});
-  EXPECT_THAT(pausing.text(), HasSubstr("\n  training stands still while one is written\n"));
+  EXPECT_THAT(pausing.text(), HasSubstr("\n  training pauses while a checkpoint is written\n"));
   auto& program = processes_.run("weft", {"plan", "cluster.yaml", "--programs", "back[1,0]"});
   ASSERT_EQ(program.wait(), 0);
   EXPECT_THAT(program.text(), HasSubstr("update 2"));

@@ -166,7 +166,7 @@ TEST_F(StrategyCommand, ShowsEachMeshAndRefusesWhatItCannotDo) {
                           HasSubstr("\n\nweft-strategy 1\nmesh back data=2 tensor=1")));
   processes_.write("both.strategy", both);
   EXPECT_THAT(said({"check", "both.strategy", "--run", "cube.yaml"}, 2),
-              HasSubstr("another strategy begins here; a file has that of one mesh"));
+              HasSubstr("a second strategy begins here; a file may hold only one mesh's"));
   const std::string front = said({"show", "cluster.yaml", "--mesh", "front"}, 0);
   processes_.write("front.strategy", front);
   EXPECT_THAT(said({"check", "front.strategy", "--run", "cube.yaml"}, 2),

@@ -27,7 +27,7 @@ class OneDeviceEngine final : public mesh::TrainingEngine {
 
   const Graph& graph() const override { return graph_.graph; }
   mesh::StepResult run(mesh::StepRequest request) override;
-  bool copies() const override { return true; }
+  bool supports_copies() const override { return true; }
   void copy_state() override;
   void gather(const ReadStateSlice& take, const std::stop_token& stop) override;
   void restore(const WriteStateSlice& give, std::int64_t steps_done) override;

@@ -19,7 +19,7 @@ inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engin
     const std::vector<float> none(num_elements(shape));
     states.push_back({name, shape, none, none, none});
   }
-  if (engine.copies()) engine.copy_state();
+  if (engine.supports_copies()) engine.copy_state();
   engine.gather([&](const StateSlice& piece, std::span<const float> values) {
     apps::ParameterState& state = states.at(piece.parameter);
     auto& block = piece.block == StateBlock::kValue         ? state.values

@@ -174,9 +174,10 @@ TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAny
     elements += pausing.partition.graph.value(parameter.value).type.elements();
   EXPECT_EQ(copies, 12 * elements) << "one replica of each shard, with both moments";
   EXPECT_THAT(mesh::describe(copying),
-              testing::HasSubstr("training goes on while one is written, from copies of up to "));
+              testing::HasSubstr(
+                  "training continues while a checkpoint is written, from copies of up to "));
   EXPECT_THAT(mesh::describe(pausing),
-              testing::HasSubstr("training stands still while one is written\n"));
+              testing::HasSubstr("training pauses while a checkpoint is written\n"));
 
   config.memory = most;
   EXPECT_TRUE(plan().copies_checkpoints());
@@ -185,8 +186,8 @@ TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAny
   EXPECT_FALSE(find_memory_shortage.copies_checkpoints());
   EXPECT_TRUE(find_memory_shortage.checkpoint_copy.empty());
   EXPECT_THAT(mesh::describe(find_memory_shortage),
-              testing::HasSubstr("training stands still while one is written: a copy of parameters "
-                                 "and moments, of up to "));
+              testing::HasSubstr("training pauses while a checkpoint is written: a copy of "
+                                 "parameters and moments takes up to "));
   EXPECT_FALSE(
       mesh::make_training_plan(find_memory_shortage.layout, small_gpt(3, false), places_of(c))
           .copies_checkpoints())

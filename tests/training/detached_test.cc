@@ -201,7 +201,7 @@ TEST(Detached, ADeviceIsGivenAtMostTwoActionsAheadAndNobodyWaitsForItMeanwhile) 
   EXPECT_TRUE(interpreter.device_busy());
   int begun = 0;
   for (std::size_t i = 0; i < at; ++i)
-    begun += std::holds_alternative<mesh::Begin>(training.side(0).program.instructions[i]);
+    begun += std::holds_alternative<mesh::BeginAction>(training.side(0).program.instructions[i]);
   EXPECT_EQ(begun, 2);
   training.device.go_on();
   EXPECT_EQ(training.run_until([&] { return training.both_ended(); }), std::nullopt);

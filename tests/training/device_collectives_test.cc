@@ -88,8 +88,8 @@ std::size_t sums(const mesh::TrainingPlan& plan) {
   std::size_t found = 0;
   for (const mesh::Program& program : plan.train.programs) {
     for (const mesh::Transfer& transfer : program.transfers) {
-      if (transfer.operations() == nullptr) continue;
-      for (const transfer::OperationStep& step : transfer.operations()->steps)
+      if (transfer.library_share() == nullptr) continue;
+      for (const transfer::OperationStep& step : transfer.library_share()->steps)
         found += std::holds_alternative<transfer::SumStep>(step);
     }
   }
@@ -244,7 +244,7 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
         EXPECT_THAT(error->message(),
                     sees_death ? HasSubstr("has died") : HasSubstr("did not complete within"));
         EXPECT_THAT(error->message(),
-                    AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
+                    AnyOf(HasSubstr("(the device is at '"), HasSubstr("has died")));
         // The epoch has ended. No step can start in it.
         EXPECT_THROW(training.run(train_step(2)), Error);
       }

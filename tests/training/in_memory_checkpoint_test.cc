@@ -45,7 +45,7 @@ void run_program(mesh::InProcessTraining& training, const std::vector<mesh::Prog
 std::vector<mesh::Program> spoiling(const mesh::TrainingPlan& plan, std::size_t slot,
                                     const Devices& devices) {
   std::vector<mesh::Program> programs;
-  for (mesh::Program program : plan.kept.slots[slot].keep) {
+  for (mesh::Program program : plan.snapshots.slots[slot].snapshot) {
     if (!devices.contains(program.device)) continue;
     program.name = fmt::format("spoil device {}", *devices.begin());
     programs.push_back(std::move(program));
@@ -70,7 +70,7 @@ class InMemoryCheckpoint : public ::testing::TestWithParam<std::tuple<std::size_
 TEST_P(InMemoryCheckpoint, OfAnyLostHostComesBackAndTrainingGoesOnBitForBit) {
   const auto& [index, memory] = GetParam();
   const mesh::TrainingPlan plan = plan_with_copies(master_cases()[index], memory.precision);
-  ASSERT_FALSE(plan.kept.empty());
+  ASSERT_FALSE(plan.snapshots.empty());
   RandomBatches batches({kRows, kVocabulary, 11});
   DetachedDevice detached;
   mesh::InProcessTraining training(plan, batches, 7, {}, memory.of_gpus ? &detached : nullptr);
@@ -79,22 +79,23 @@ TEST_P(InMemoryCheckpoint, OfAnyLostHostComesBackAndTrainingGoesOnBitForBit) {
   std::deque<std::vector<mesh::Program>> installed;
   for (std::uint32_t host = 0; host + 1 < plan.hosts.size(); ++host) {
     const std::size_t slot = host % mesh::InMemoryCheckpoint::kSlots;
-    run_program(training, plan.kept.slots[slot].keep);
-    if (plan.kept.sends()) run_program(training, plan.kept.slots[slot].hold);
+    run_program(training, plan.snapshots.slots[slot].snapshot);
+    if (plan.snapshots.has_backups())
+      run_program(training, plan.snapshots.slots[slot].replicate_to_backup);
     expected = losses_of(training, 5, 7);
     const Devices lost = on_host(plan, host);
     const auto& spoil = installed.emplace_back(spoiling(plan, slot, lost));
     training.install(spoil);
     run_program(training, spoil);
     auto planned =
-        mesh::compile_fetch(plan.partition, plan.topology, plan.kept.groups, slot, true, lost);
+        mesh::compile_fetch(plan.partition, plan.topology, plan.snapshots.groups, slot, true, lost);
     ASSERT_TRUE(planned) << "host " << host;
     const auto& fetch = installed.emplace_back(std::move(*planned));
     training.install(fetch);
     run_program(training, fetch);
-    run_program(training, plan.kept.slots[slot].back);
+    run_program(training, plan.snapshots.slots[slot].restore_from_snapshot);
     EXPECT_EQ(losses_of(training, 5, 7), expected) << "host " << host;
-    run_program(training, plan.kept.slots[slot].back);
+    run_program(training, plan.snapshots.slots[slot].restore_from_snapshot);
   }
 }
 
@@ -115,13 +116,13 @@ TEST(KeptStateOf, ReplicasOnSeveralHostsNeedNobodyElse) {
   const Case c{"replicas", {{2, 1}, {2, 1}}, {2, 1}};
   const mesh::TrainingPlan plan = plan_with_copies(
       c, DType::kF32, mesh::MeshPlaces{{{"a", 0}, {"b", 0}}, {{"c", 0}, {"c", 1}}});
-  ASSERT_EQ(plan.kept.groups.size(), 2u);
-  EXPECT_FALSE(plan.kept.groups[0].holder);
-  ASSERT_TRUE(plan.kept.groups[1].holder);
-  EXPECT_NE(plan.topology.host_of(*plan.kept.groups[1].holder),
-            plan.topology.host_of(plan.kept.groups[1].devices[0]));
+  ASSERT_EQ(plan.snapshots.groups.size(), 2u);
+  EXPECT_FALSE(plan.snapshots.groups[0].backup_device);
+  ASSERT_TRUE(plan.snapshots.groups[1].backup_device);
+  EXPECT_NE(plan.topology.host_of(*plan.snapshots.groups[1].backup_device),
+            plan.topology.host_of(plan.snapshots.groups[1].devices[0]));
   const auto fetch = [&](bool held, const Devices& lost) {
-    return mesh::compile_fetch(plan.partition, plan.topology, plan.kept.groups, 0, held, lost);
+    return mesh::compile_fetch(plan.partition, plan.topology, plan.snapshots.groups, 0, held, lost);
   };
   using transfer::DeviceId;
   EXPECT_TRUE(fetch(false, {DeviceId(0)})) << "its replica has it";
@@ -129,17 +130,17 @@ TEST(KeptStateOf, ReplicasOnSeveralHostsNeedNobodyElse) {
   EXPECT_FALSE(fetch(false, {DeviceId(2), DeviceId(3)})) << "nothing has been sent yet";
   EXPECT_TRUE(fetch(true, {DeviceId(2), DeviceId(3)}));
   EXPECT_FALSE(fetch(true, {DeviceId(0), DeviceId(1)}));
-  EXPECT_FALSE(fetch(true, {*plan.kept.groups[1].holder, DeviceId(2), DeviceId(3)}));
+  EXPECT_FALSE(fetch(true, {*plan.snapshots.groups[1].backup_device, DeviceId(2), DeviceId(3)}));
 }
 
 TEST(KeptStateOf, OneHostLiesWithAnotherDeviceAndOneDeviceHasNobody) {
   const Case two{"two", {{1, 1}, {1, 1}}, {2, 1}}, one{"one", {{1, 1}}, {3}};
   const mesh::TrainingPlan plan =
       plan_with_copies(two, DType::kF32, mesh::MeshPlaces{{{"a", 0}}, {{"a", 1}}});
-  ASSERT_EQ(plan.kept.groups.size(), 2u);
-  EXPECT_EQ(plan.kept.groups[0].holder, transfer::DeviceId(1));
-  EXPECT_EQ(plan.kept.groups[1].holder, transfer::DeviceId(0));
-  EXPECT_TRUE(plan_with_copies(one).kept.empty());
+  ASSERT_EQ(plan.snapshots.groups.size(), 2u);
+  EXPECT_EQ(plan.snapshots.groups[0].backup_device, transfer::DeviceId(1));
+  EXPECT_EQ(plan.snapshots.groups[1].backup_device, transfer::DeviceId(0));
+  EXPECT_TRUE(plan_with_copies(one).snapshots.empty());
 }
 
 TEST(KeptStateOf, MemoryIsCountedAndGivenUpWhereItIsShort) {
@@ -149,17 +150,16 @@ TEST(KeptStateOf, MemoryIsCountedAndGivenUpWhereItIsShort) {
   layout.snapshot_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   const mesh::TrainingPlan with = mesh::make_training_plan(layout, small_gpt(), places_of(c));
   const transfer::DeviceId device(0);
-  EXPECT_GT(mesh::snapshot_bytes(with.kept, device), 0u);
+  EXPECT_GT(mesh::snapshot_bytes(with.snapshots, device), 0u);
   EXPECT_EQ(mesh::device_memory(with, device),
-            mesh::device_memory(without, device) + mesh::snapshot_bytes(with.kept, device));
+            mesh::device_memory(without, device) + mesh::snapshot_bytes(with.snapshots, device));
   std::uint64_t most = 0;
   for (const mesh::Program& program : without.train.programs)
     most = std::max(most, mesh::device_memory(without, program.device));
   layout.memory = most;
   const mesh::TrainingPlan short_of = mesh::make_training_plan(layout, small_gpt(), places_of(c));
-  EXPECT_TRUE(short_of.kept.empty());
-  EXPECT_THAT(short_of.no_snapshots_reason,
-              ::testing::HasSubstr("would go beyond pipeline.memory"));
+  EXPECT_TRUE(short_of.snapshots.empty());
+  EXPECT_THAT(short_of.no_snapshots_reason, ::testing::HasSubstr("would exceed pipeline.memory"));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule,
 inline mesh::StepRequest train_step(std::uint64_t step) {
   mesh::StepRequest request;
   request.program = mesh::kTrainProgram;
-  request.run = step + 1;
+  request.execution_number = step + 1;
   request.step = step;
   request.optimizer = {3e-3, 0.9, 0.95, 1e-8, 0.1, 1.0, static_cast<std::int64_t>(step) + 1};
   return request;

@@ -96,7 +96,7 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
   std::uint32_t handle = 0;
   int computed = 0;
   for (const mesh::Instruction& instruction : program.instructions) {
-    if (const auto* begin = std::get_if<mesh::Begin>(&instruction))
+    if (const auto* begin = std::get_if<mesh::BeginAction>(&instruction))
       action = to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch});
     const auto* start = std::get_if<mesh::Start>(&instruction);
     if (start != nullptr &&
@@ -151,12 +151,10 @@ TEST(Reduction, AScheduleFileMayNameItWhereItCanBeDone) {
   EXPECT_EQ(refusal(row + "0B3,0REDUCE_GRAD,0OPT"), "accepted");
   EXPECT_THAT(refusal(row + "0REDUCE_GRAD,0B3,0OPT"),
               HasSubstr("0REDUCE_GRAD, which waits for 0B3"));
-  EXPECT_THAT(
-      refusal(row + "0B3,0OPT,0REDUCE_GRAD"),
-      HasSubstr(
-          "schedule 'mine', actor 0: 0REDUCE_GRAD stands after 0OPT, but in a run all stages take "
-          "their step "
-          "together, when the norm of all gradients is known; move OPT to the end of the row"));
+  EXPECT_THAT(refusal(row + "0B3,0OPT,0REDUCE_GRAD"),
+              HasSubstr("schedule 'mine', actor 0: 0REDUCE_GRAD follows 0OPT, but all stages take "
+                        "their optimizer step together, after the norm of all gradients is known; "
+                        "move OPT to the end of the row"));
   EXPECT_THAT(
       refusal(row + "0S0,0B3"),
       HasSubstr("schedule 'mine', actor 0: 0S0 is a vocabulary pass, but here the first stage"));

@@ -465,7 +465,7 @@ TEST(Recomputation, ShardedStagesRepeatTheirCollectives) {
 std::map<std::string, std::size_t> begins(const mesh::Program& program) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
+    const auto* begin = std::get_if<mesh::BeginAction>(&program.instructions[i]);
     if (begin != nullptr)
       places[to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch})] = i;
   }
@@ -479,7 +479,7 @@ TEST(Sends, ASkipTensorLeavesBeforeItsStageEnds) {
   const std::size_t begin = begins(first).at("0F1");
   std::size_t computed_after = 0;
   bool sent = false;
-  for (std::size_t i = begin + 1; !std::holds_alternative<mesh::Begin>(first.instructions[i]);
+  for (std::size_t i = begin + 1; !std::holds_alternative<mesh::BeginAction>(first.instructions[i]);
        ++i) {
     const auto* start = std::get_if<mesh::Start>(&first.instructions[i]);
     if (start != nullptr && first.transfers[start->transfer].name == "block0.add mesh0->mesh2")

@@ -52,7 +52,7 @@ void check_orders(const std::vector<Program>& programs) {
     for (const Instruction& instruction : program.instructions) {
       if (const auto* start = std::get_if<Start>(&instruction)) {
         const Transfer& transfer = program.transfers[start->transfer];
-        if (transfer.operations() == nullptr) continue;
+        if (transfer.library_share() == nullptr) continue;
         const OperationKey key{transfer.op, start->microbatch};
         key_of_handle[start->handle] = key;
         carried.insert(key);
@@ -106,7 +106,8 @@ TEST(UseCollectives, GivesAllTransfersBetweenGpusOneOrderUnderEverySchedule) {
         for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
           for (const Program& program : *programs) {
             for (const Transfer& transfer : program.transfers)
-              EXPECT_EQ(transfer.operations() != nullptr, transfer.kind != TransferPurpose::kNorm)
+              EXPECT_EQ(transfer.library_share() != nullptr,
+                        transfer.kind != TransferPurpose::kNorm)
                   << transfer.name;
           }
           check_orders(*programs);
@@ -145,7 +146,7 @@ TEST(UseCollectives, WithoutGpusNothingChanges) {
   EXPECT_TRUE(plan.collectives.groups.empty());
   for (const Program& program : plan.train.programs) {
     EXPECT_TRUE(program.collective_order.empty());
-    for (const Transfer& transfer : program.transfers) EXPECT_NE(transfer.part(), nullptr);
+    for (const Transfer& transfer : program.transfers) EXPECT_NE(transfer.engine_share(), nullptr);
   }
   EXPECT_EQ(describe(plan).find("GPU"), std::string::npos);
 }

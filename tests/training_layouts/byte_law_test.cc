@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/ops/op_definition.h"
-#include "mesh/layouts/linear_law.h"
+#include "mesh/layouts/linear_traffic.h"
 #include "mesh/program/parameter_blocks.h"
 #include "tests/training_layouts/gpt_on_layouts.h"
 
@@ -116,10 +116,10 @@ apps::GptShape large_gpt(std::int64_t q) {
   return shape;
 }
 
-LayoutMesh cube(int q, std::optional<mesh::Gather> gather = {}) {
+LayoutMesh cube(int q, std::optional<mesh::GatherFrequency> gather = {}) {
   return {"3d", {{"i", q}, {"j", q}, {"l", q}}, gather};
 }
-LayoutMesh square(int q, std::optional<mesh::Gather> gather = {}) {
+LayoutMesh square(int q, std::optional<mesh::GatherFrequency> gather = {}) {
   return {"2d", {{"r", q}, {"c", q}}, gather};
 }
 
@@ -130,7 +130,8 @@ TEST_P(ByteLaw, EveryLinearOfACubeReceivesWhatTheLawSays) {
   for (const bool again : {false, true}) {
     SCOPED_TRACE(again);
     const mesh::TrainingPlan plan =
-        plan_on({cube(q, again ? mesh::Gather::kUse : mesh::Gather::kMicrobatch)}, large_gpt(q), 1);
+        plan_on({cube(q, again ? mesh::GatherFrequency::kUse : mesh::GatherFrequency::kMicrobatch)},
+                large_gpt(q), 1);
     for (const std::size_t device : {std::size_t{0}, plan.train.programs.size() - 1}) {
       const Received received = received_by(plan, device);
       ASSERT_EQ(received.forward.size(), 5u);
@@ -163,7 +164,8 @@ TEST(ByteLaws, ASquareReceivesWhatSummaDoes) {
     SCOPED_TRACE(q);
     for (const bool again : {false, true}) {
       const mesh::TrainingPlan plan = plan_on(
-          {square(q, again ? mesh::Gather::kUse : mesh::Gather::kMicrobatch)}, large_gpt(q), 1);
+          {square(q, again ? mesh::GatherFrequency::kUse : mesh::GatherFrequency::kMicrobatch)},
+          large_gpt(q), 1);
       const Received received = received_by(plan, 0);
       for (const auto& [linear, forward] : received.forward) {
         const Product p = product_of(plan.partition.graph, linear);
@@ -205,19 +207,19 @@ bool expands(const Graph& graph, const Node& linear) {
 /// Tests the closed forms that `weft strategy compare` prints, for every layout, on axes of
 /// different sizes, with and without a data axis.
 TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
-  using mesh::Gather;
+  using mesh::GatherFrequency;
   LayoutMesh beside_data{"1d", {{"data", 2}, {"t", 4}}}, sharded_too = beside_data;
   sharded_too.shard_data = true;
   for (const LayoutMesh& on :
        std::vector<LayoutMesh>{{"1d", {{"t", 8}}},
                                {"1d-sequence", {{"t", 8}}},
-                               {"2d", {{"r", 2}, {"c", 4}}, Gather::kUse},
+                               {"2d", {{"r", 2}, {"c", 4}}, GatherFrequency::kUse},
                                {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}},
-                               {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}, Gather::kUse},
+                               {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}, GatherFrequency::kUse},
                                {"3d", {{"i", 2}, {"j", 2}, {"l", 4}}},
                                {"3d", {{"data", 2}, {"i", 1}, {"j", 2}, {"l", 2}}, {}, true},
                                {"fsdp", {{"data", 8}}},
-                               {"fsdp", {{"data", 8}}, Gather::kUse},
+                               {"fsdp", {{"data", 8}}, GatherFrequency::kUse},
                                beside_data,
                                sharded_too}) {
     apps::GptShape shape = large_gpt(2);
@@ -233,9 +235,9 @@ TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
       const Node& node = graph.node(NodeId(n));
       if (node.op.kind != OpKind::kLinear || node.pass != Pass::kForward) continue;
       const Product p = product_of(graph, NodeId(n));
-      for (const mesh::TensorTraffic& of :
-           linear_law(*plan.layout.meshes[0].layout, plan.partition.meshes[mesh::MeshId(0)],
-                      {p.m, p.k, p.n, expands(graph, node)}, 1))
+      for (const mesh::TensorTraffic& of : predict_linear_traffic(
+               *plan.layout.meshes[0].layout, plan.partition.meshes[mesh::MeshId(0)],
+               {p.m, p.k, p.n, expands(graph, node)}, 1))
         law += 4 * (of.elements + of.gradient_elements);
     }
     EXPECT_DOUBLE_EQ(linears, law);
@@ -273,8 +275,8 @@ double gradient_bytes(const mesh::Program& program) {
 
 TEST(Storage, SoAreGradientsThatGoHomeAtOnceAndWhatLinearsKeep) {
   for (const int q : {2, 3, 4}) {
-    for (const auto& [gather, microbatches] :
-         {std::pair(mesh::Gather::kUse, 2), std::pair(mesh::Gather::kMicrobatch, 1)}) {
+    for (const auto& [gather, microbatches] : {std::pair(mesh::GatherFrequency::kUse, 2),
+                                               std::pair(mesh::GatherFrequency::kMicrobatch, 1)}) {
       SCOPED_TRACE(fmt::format("q {}, {} microbatches", q, microbatches));
       const mesh::TrainingPlan plan = plan_on({cube(q, gather)}, large_gpt(q), microbatches);
       const Graph& graph = plan.partition.graph;
@@ -282,7 +284,7 @@ TEST(Storage, SoAreGradientsThatGoHomeAtOnceAndWhatLinearsKeep) {
       const double all = 4.0 * static_cast<double>(graph.num_parameter_elements());
       for (const mesh::Program& program : plan.train.programs)
         EXPECT_NEAR(gradient_bytes(program), all / devices, 0.02 * all / devices);
-      if (gather != mesh::Gather::kUse) continue;
+      if (gather != mesh::GatherFrequency::kUse) continue;
       // Inputs of linears that the forward makes and the backward reads.
       std::set<ValueId> inputs_of_linears;
       for (const Node& node : graph.nodes())

@@ -56,9 +56,9 @@ TEST_P(LayoutCollectives, GiveTheBitsOfTheHostPath) {
 INSTANTIATE_TEST_SUITE_P(
     All, LayoutCollectives,
     testing::Values(LayoutMesh{"1d", {{"tensor", 2}}},
-                    LayoutMesh{"2d", {{"r", 2}, {"c", 2}}, mesh::Gather::kUse},
+                    LayoutMesh{"2d", {{"r", 2}, {"c", 2}}, mesh::GatherFrequency::kUse},
                     LayoutMesh{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}},
-                    LayoutMesh{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}, mesh::Gather::kStep},
+                    LayoutMesh{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}, mesh::GatherFrequency::kStep},
                     LayoutMesh{"fsdp", {{"data", 4}}}),
     [](const auto& test) { return "mesh_" + std::to_string(test.index); });
 

@@ -18,7 +18,7 @@ namespace weft::test {
 struct LayoutMesh {
   std::string layout;  ///< Name of the layout. "" for none.
   std::vector<MeshAxis> axes;
-  std::optional<mesh::Gather> gather = {};
+  std::optional<mesh::GatherFrequency> gather = {};
   bool shard_data = false;
 
   std::int64_t devices() const {

@@ -22,8 +22,8 @@ struct LayoutCase {
 const LayoutMesh kCube{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}};
 
 std::vector<LayoutCase> layout_cases() {
-  using mesh::Gather;
-  const auto cube = [](Gather gather) {
+  using mesh::GatherFrequency;
+  const auto cube = [](GatherFrequency gather) {
     LayoutMesh mesh = kCube;
     mesh.gather = gather;
     return mesh;
@@ -33,15 +33,15 @@ std::vector<LayoutCase> layout_cases() {
       {"tensor_and_data", {{"1d", {{"data", 2}, {"t", 2}}}}},
       {"tensor_sequence", {{"1d-sequence", {{"tensor", 2}}}}},
       {"square", {{"2d", {{"row", 2}, {"column", 2}}}}},
-      {"square_used", {{"2d", {{"r", 2}, {"c", 2}}, Gather::kUse}}},
+      {"square_used", {{"2d", {{"r", 2}, {"c", 2}}, GatherFrequency::kUse}}},
       {"squares", {{"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}}}},
       {"cube", {kCube}},
-      {"cube_once_a_step", {cube(Gather::kStep)}},
-      {"cube_for_each_use", {cube(Gather::kUse)}},
+      {"cube_once_a_step", {cube(GatherFrequency::kStep)}},
+      {"cube_for_each_use", {cube(GatherFrequency::kUse)}},
       {"flat_cube", {{"3d", {{"i", 1}, {"j", 2}, {"l", 2}}}}},
       {"cube_and_data", {{"3d", {{"data", 2}, {"i", 1}, {"j", 2}, {"l", 2}}, {}, true}}},
       {"sharded_data", {{"fsdp", {{"data", 4}}}}},
-      {"sharded_data_once_a_step", {{"fsdp", {{"data", 4}}, Gather::kStep}}},
+      {"sharded_data_once_a_step", {{"fsdp", {{"data", 4}}, GatherFrequency::kStep}}},
       {"cube_then_tensor", {kCube, {"1d", {{"tensor", 2}}}}},
       {"rules_then_cube", {{"", {{"data", 1}}}, kCube}},
       {"square_then_sharded_data", {{"2d", {{"r", 2}, {"c", 2}}}, {"fsdp", {{"data", 2}}}}},

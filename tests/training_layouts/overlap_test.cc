@@ -81,13 +81,14 @@ TEST(Overlap, InputGradientsAreReducedBehindTheWeightGradientsProduct) {
 TEST(StageCosts, CountAGatherOfTheWholeStepOnce) {
   LayoutMesh cube{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}};
   const int microbatches = 4;
-  const auto forward = [&](mesh::Gather gather) {
+  const auto forward = [&](mesh::GatherFrequency gather) {
     cube.gather = gather;
     const mesh::TrainingPlan plan = plan_on({cube}, gpt_shape(2, 1), microbatches);
     const auto free = [](const Op&, std::span<const TensorType>) { return 0.0; };
     return plan_costs(plan, free).stages.front().forward;
   };
-  const double often = forward(mesh::Gather::kMicrobatch), once = forward(mesh::Gather::kStep);
+  const double often = forward(mesh::GatherFrequency::kMicrobatch),
+               once = forward(mesh::GatherFrequency::kStep);
   EXPECT_LT(once, often);
   EXPECT_GT(once, often / microbatches);
 }

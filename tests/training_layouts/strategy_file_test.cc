@@ -63,11 +63,11 @@ TEST_P(StrategyFiles, OfEveryLayoutGiveTheSamePrograms) {
   std::set<std::string> names;
   for (LayoutMesh one : one_of_each_layout()) {
     names.insert(one.layout);
-    for (const auto gather : {mesh::Gather::kStep, mesh::Gather::kUse}) {
+    for (const auto gather : {mesh::GatherFrequency::kStep, mesh::GatherFrequency::kUse}) {
       one.gather = gather;
       SCOPED_TRACE(one.layout + " gathered per " + std::string(to_string(gather)));
       // A single microbatch: gradients are sent to their storage as they are made.
-      const int microbatches = gather == mesh::Gather::kStep ? kMicrobatches : 1;
+      const int microbatches = gather == mesh::GatherFrequency::kStep ? kMicrobatches : 1;
       expect_round_trip(plan_on({one}, GetParam(), microbatches), {one}, GetParam());
     }
   }

@@ -84,7 +84,7 @@ class RunFileTest : public ::testing::Test {
         if (request.split == mesh::Split::kTrain && request.step == last) stop.request_stop();
         return inner.run(request);
       }
-      bool copies() const override { return inner.copies(); }
+      bool supports_copies() const override { return inner.supports_copies(); }
       void copy_state() override { inner.copy_state(); }
       void gather(const ReadStateSlice& take, const std::stop_token& given_up) override {
         inner.gather(take, given_up);
@@ -245,7 +245,7 @@ TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
               AllOf(HasSubstr("--set training.batch=1073741824: training.batch: 1073741824 in 1 "
                               "microbatch is too large for this "
                               "model: tensor 'tokens' i32[1073741824,1048576]"),
-                    HasSubstr("would take more than 1 PiB")));
+                    HasSubstr("need more than 1 PiB")));
   EXPECT_EQ(with({"training.batch=1"}), "accepted");
 }
 
@@ -289,9 +289,7 @@ TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTo
 
 TEST_F(RunFileTest, InOneThreadAutoSaysThatItStaysWithItsFirstSchedule) {
   train_in(root_ / "auto", small({"pipeline.schedule=auto", "training.steps=2"}));
-  EXPECT_THAT(
-      shown_,
-      HasSubstr("schedule auto: zb-h1 stays, as all devices take turns in one thread here"));
+  EXPECT_THAT(shown_, HasSubstr("schedule auto: keeping zb-h1: all devices run in one thread"));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ class SpoiltEngine final : public mesh::TrainingEngine {
     }
     return result;
   }
-  bool copies() const override { return copies_; }
+  bool supports_copies() const override { return copies_; }
   void copy_state() override {
     engine_.copy_state();
     copied_at_ = step_;
@@ -108,7 +108,7 @@ class SpoiltEngine final : public mesh::TrainingEngine {
   }
   Recovered recover(const Error& why) override {
     if (recovered_ == restarts_) throw_error(ErrorCode::kPeerDied, "{}, too often", why.message());
-    return {.cause = why.message(), .restart = ++recovered_, .most = restarts_};
+    return {.cause = why.message(), .restart = ++recovered_, .max_restarts = restarts_};
   }
   std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
 

@@ -24,11 +24,11 @@ struct LayoutAxes {
   LinearAxes expand;
   LinearAxes contract;
   /// Axes over which parameters are split as well, in this order.
-  std::vector<int> spare;
+  std::vector<int> parameter_axes;
   /// True if activations of the residual stream are also split over all remaining axes.
   bool split_residual = true;
   /// True if parameters that are not matrices (biases, norms, positions) are also split over
-  /// `spare`.
+  /// `parameter_axes`.
   bool split_vectors = true;
 };
 

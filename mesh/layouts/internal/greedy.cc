@@ -58,7 +58,7 @@ class Candidate {
     for (std::size_t f = 0; f < signature_.factors.size(); ++f)
       result.axes.push_back(axes_of(static_cast<int>(f)));
     for (std::size_t axis = 0; axis < choice_.size(); ++axis)
-      if (choice_[axis] == kPassPartial) result.passed.push_back(axis);
+      if (choice_[axis] == kPassPartial) result.partial_axes.push_back(axis);
     return result;
   }
 

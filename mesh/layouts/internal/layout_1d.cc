@@ -8,7 +8,7 @@ const LayoutDefinition kLayout1d{"1d", {Role::kTensor}, [](AxesOf& axis) -> Layo
                                    return {.tokens = {},
                                            .expand = {{}, t},
                                            .contract = {t, {}},
-                                           .spare = {},
+                                           .parameter_axes = {},
                                            .split_residual = false,
                                            .split_vectors = false};
                                  }};

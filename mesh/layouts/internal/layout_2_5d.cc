@@ -8,7 +8,7 @@ const LayoutDefinition kLayout2Point5d{
       LayoutAxes axes = kLayout2d.axes(axis);
       const auto& d = axis[Role::kDepth];
       axes.tokens.insert(axes.tokens.begin(), d.begin(), d.end());
-      axes.spare.insert(axes.spare.end(), d.begin(), d.end());
+      axes.parameter_axes.insert(axes.parameter_axes.end(), d.begin(), d.end());
       return axes;
     }};
 

@@ -7,7 +7,7 @@ namespace weft::mesh {
 const LayoutDefinition kLayout2d{
     "2d", {Role::kRow, Role::kColumn}, [](AxesOf& axis) -> LayoutAxes {
       const auto &r = axis[Role::kRow], &c = axis[Role::kColumn];
-      return {.tokens = r, .expand = {{}, c}, .contract = {{}, c}, .spare = r};
+      return {.tokens = r, .expand = {{}, c}, .contract = {{}, c}, .parameter_axes = r};
     }};
 
 }  // namespace weft::mesh

@@ -7,7 +7,7 @@ namespace weft::mesh {
 const LayoutDefinition kLayout3d{
     "3d", {Role::kWeight, Role::kInput, Role::kOutput}, [](AxesOf& axis) -> LayoutAxes {
       const auto &i = axis[Role::kWeight], &j = axis[Role::kInput], &l = axis[Role::kOutput];
-      return {.tokens = i, .expand = {l, j}, .contract = {j, l}, .spare = i};
+      return {.tokens = i, .expand = {l, j}, .contract = {j, l}, .parameter_axes = i};
     }};
 
 }  // namespace weft::mesh

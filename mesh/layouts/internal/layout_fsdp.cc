@@ -6,7 +6,7 @@ namespace weft::mesh {
 
 const LayoutDefinition kLayoutFsdp{
     "fsdp", {Role::kData}, [](AxesOf& axis) -> LayoutAxes {
-      return {.tokens = {}, .expand = {}, .contract = {}, .spare = axis[Role::kData]};
+      return {.tokens = {}, .expand = {}, .contract = {}, .parameter_axes = axis[Role::kData]};
     }};
 
 }  // namespace weft::mesh

@@ -9,7 +9,7 @@ namespace weft::mesh {
 CollectiveTransfers::CollectiveTransfers(CollectiveStream& library, const Program& program,
                                          DeviceQueue& device, std::uint64_t epoch)
     : queue_(library.queue),
-      passed_(library.passed),
+      stream_events_(library.stream_events),
       program_(program),
       device_(device),
       epoch_(epoch),
@@ -18,7 +18,7 @@ CollectiveTransfers::CollectiveTransfers(CollectiveStream& library, const Progra
       began_(program.num_handles) {
   for (const Instruction& instruction : program.instructions) {
     const auto* start = std::get_if<Start>(&instruction);
-    if (start == nullptr || program.transfers[start->transfer].operations() == nullptr) continue;
+    if (start == nullptr || program.transfers[start->transfer].library_share() == nullptr) continue;
     starts_[start->handle] = start;
     keys_[start->handle] = {program.transfers[start->transfer].op, start->microbatch};
     handles_[keys_[start->handle]] = start->handle;
@@ -32,7 +32,7 @@ bool CollectiveTransfers::start(const Start& start, std::span<std::byte> source,
   const std::span<const std::byte> reads = source;
   try {
     // Earlier work may still write the source, or read or write the destination.
-    queue_.start(keys_[start.handle], *transfer.operations(), {&reads, 1}, {&destination, 1},
+    queue_.start(keys_[start.handle], *transfer.library_share(), {&reads, 1}, {&destination, 1},
                  device_.compute().record());
   } catch (const Error& error) {
     throw named(error, fmt::format("begins '{}'", transfer.name));
@@ -45,8 +45,9 @@ bool CollectiveTransfers::start(const Start& start, std::span<std::byte> source,
 void CollectiveTransfers::watch(const transfer::OperationKey& key) {
   const std::uint32_t handle = handles_.at(key);
   const auto& passage = queue_.passage(key);
-  device_.when_done(passage.begun, passed_, [this, handle](TimePoint at) { began_[handle] = at; });
-  device_.when_done(passage.done, passed_, [this, handle](TimePoint at) {
+  device_.on_done(passage.begun, stream_events_,
+                  [this, handle](TimePoint at) { began_[handle] = at; });
+  device_.on_done(passage.done, stream_events_, [this, handle](TimePoint at) {
     const Transfer& transfer = transfer_of(handle);
     transfer::TransferReport report;
     report.started = report.moving = began_[handle];
@@ -57,7 +58,7 @@ void CollectiveTransfers::watch(const transfer::OperationKey& key) {
   });
 }
 
-std::string CollectiveTransfers::under_way() const {
+std::string CollectiveTransfers::current_operations() const {
   const auto at = position();
   if (!at) return "";
   std::string text = fmt::format("'{}'", transfer_of(handles_.at(*at)).name);
@@ -69,13 +70,13 @@ std::string CollectiveTransfers::under_way() const {
 }
 
 std::string CollectiveTransfers::describe_position() const {
-  const std::string what = under_way();
+  const std::string what = current_operations();
   return what.empty() ? "" : fmt::format("with device collectives at {}, ", what);
 }
 
 Error CollectiveTransfers::named(const Error& error, const std::string& otherwise) const {
-  const std::string what = under_way();
-  const std::string where = what.empty() ? otherwise : "stands at " + what;
+  const std::string what = current_operations();
+  const std::string where = what.empty() ? otherwise : "is at " + what;
   if (where.empty()) return error;
   return Error(error.code(), fmt::format("{} (the device {})", error.message(), where))
       .at(error.where());

@@ -47,13 +47,13 @@ class CollectiveTransfers final : public TransferExecutor {
   void watch(const transfer::OperationKey& key);
   /// Returns names such as "'h1.out front->back' of microbatch 3, then 2 more"; "" if nothing is
   /// running.
-  std::string under_way() const;
+  std::string current_operations() const;
   /// Adds the names of running transfers to an error of the queue, or `otherwise` if there are
   /// none.
   Error named(const Error& error, const std::string& otherwise) const;
 
   transfer::CollectiveQueue& queue_;
-  EventWatch& passed_;
+  EventWatch& stream_events_;
   const Program& program_;
   DeviceQueue& device_;
   const std::uint64_t epoch_;

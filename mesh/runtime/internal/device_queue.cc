@@ -23,10 +23,9 @@ DeviceQueue::DeviceQueue(Stream& compute, CopyStreams& copies, const Clock& cloc
       timeline_(timeline),
       wake_(std::move(wake)) {}
 
-void DeviceQueue::when_done(std::shared_ptr<const Event> event, EventWatch& watch,
-                            Reached reached) {
-  // Callbacks keep their order, so none may overtake pending news.
-  if (under_way_ == 0 && event->done()) {
+void DeviceQueue::on_done(std::shared_ptr<const Event> event, EventWatch& watch, Reached reached) {
+  // Callbacks keep their order, so none may overtake pending ones.
+  if (pending_events_ == 0 && event->done()) {
     try {
       event->synchronize();
     } catch (...) {
@@ -34,32 +33,32 @@ void DeviceQueue::when_done(std::shared_ptr<const Event> event, EventWatch& watc
     }
     return reached(clock_.now());
   }
-  inbox_->expect();
-  ++under_way_;
-  auto news = [this, reached = std::move(reached)](const Outcome<TimePoint>& at) {
-    --under_way_;
+  callbacks_->expect();
+  ++pending_events_;
+  auto callback = [this, reached = std::move(reached)](const Outcome<TimePoint>& at) {
+    --pending_events_;
     if (board_ != nullptr) board_->device_came_further(clock_.now());
     if (at.ok()) reached(at.value());
     else fail(at.error(), "on the device, at ");
   };
-  watch.watch(std::move(event),
-              [inbox = inbox_, wake = wake_, news = std::move(news)](const Outcome<TimePoint>& at) {
-                inbox->put([news, at] { news(at); });
-                wake();
-              });
+  watch.watch(std::move(event), [callbacks = callbacks_, wake = wake_,
+                                 callback = std::move(callback)](const Outcome<TimePoint>& at) {
+    callbacks->put([callback, at] { callback(at); });
+    wake();
+  });
 }
 
 void DeviceQueue::drain_events() {
-  for (const Inbox::News& news : inbox_->take()) news();
+  for (const CallbackQueue::QueuedCallback& callback : callbacks_->take()) callback();
 }
 
-void DeviceQueue::mark(const Mark& mark) {
+void DeviceQueue::record_mark(const Mark& mark) {
   if (mark.kind == Mark::Kind::kBegin) ++actions_ahead_;
-  when_done(compute_, copies_.computed, [this, mark](TimePoint at) {
+  on_done(compute_, copies_.computed, [this, mark](TimePoint at) {
     if (mark.kind == Mark::Kind::kBegin) --actions_ahead_;
     timeline_.reach(mark, at);
     // The next work is queued, or will be at once.
-    if (mark.kind == Mark::Kind::kGoOn) timeline_.compute(at);
+    if (mark.kind == Mark::Kind::kWaitEnds) timeline_.compute(at);
   });
 }
 
@@ -72,8 +71,8 @@ void DeviceQueue::fill(std::span<std::byte> memory,
   // the other stream.
   compute_.copy(block.span(), memory);
   batches_.push_back(std::move(block));
-  when_done(compute_, copies_.computed,
-            [this, at = batches_.size() - 1](TimePoint) { batches_[at] = {}; });
+  on_done(compute_, copies_.computed,
+          [this, at = batches_.size() - 1](TimePoint) { batches_[at] = {}; });
 }
 
 std::optional<std::span<const double>> DeviceQueue::sums_of_squares(
@@ -82,7 +81,7 @@ std::optional<std::span<const double>> DeviceQueue::sums_of_squares(
     squares_ = copies_.staging.take(tensors.size() * sizeof(double));
     compute_.sums_of_squares(tensors, as<double>(squares_));
     squares_state_ = Squares::kQueued;
-    when_done(compute_, copies_.computed, [this](TimePoint) { squares_state_ = Squares::kDone; });
+    on_done(compute_, copies_.computed, [this](TimePoint) { squares_state_ = Squares::kDone; });
   }
   if (squares_state_ != Squares::kDone) return std::nullopt;
   return as<const double>(squares_);
@@ -99,10 +98,10 @@ void DeviceQueue::fail(const Error& error, std::string where) {
   if (!failure_) failure_ = {error, std::move(where)};
 }
 
-void DeviceQueue::seal() {
+void DeviceQueue::expect_queued_work() {
   const auto expect_end = [&](const auto& stream, EventWatch& watch) {
     try {
-      when_done(stream(), watch, [](TimePoint) {});
+      on_done(stream(), watch, [](TimePoint) {});
     } catch (...) {
       // A failed device that takes no more work touches no memory either.
       static_cast<void>(current_error());

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 #include "mesh/runtime/copy_streams.h"
-#include "mesh/runtime/internal/inbox.h"
+#include "mesh/runtime/internal/callback_queue.h"
 #include "mesh/runtime/progress_board.h"
 #include "mesh/runtime/step_timeline.h"
 
@@ -44,16 +44,16 @@ class DeviceQueue final {
 
   /// Calls `reached` when the event is done: at once if it is, else from drain_events(). `watch`
   /// must belong to the event's stream. A failed event fails the execution.
-  void when_done(std::shared_ptr<const Event> event, EventWatch& watch, Reached reached);
-  /// Inbox through which other threads reach the execution.
-  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+  void on_done(std::shared_ptr<const Event> event, EventWatch& watch, Reached reached);
+  /// Queue through which other threads reach the execution.
+  const std::shared_ptr<CallbackQueue>& callbacks() const { return callbacks_; }
   const std::function<void()>& wake() const { return wake_; }
   void drain_events();
   /// Number of events that are not done yet.
-  std::size_t under_way() const { return under_way_; }
+  std::size_t pending_events() const { return pending_events_; }
 
   /// Records `mark` in the timeline when the compute stream reaches this point of its queue.
-  void mark(const Mark& mark);
+  void record_mark(const Mark& mark);
   /// Number of queued actions that the device has not begun.
   std::size_t actions_ahead() const { return actions_ahead_; }
 
@@ -62,7 +62,7 @@ class DeviceQueue final {
   void fill(std::span<std::byte> memory, const std::function<void(std::span<std::byte>)>& read);
   bool squares_queued() const { return squares_state_ != Squares::kNone; }
   /// Returns the sums of squares, or nothing while the device computes them. Then call it again
-  /// after news, with equal `tensors`.
+  /// after `wake`, with equal `tensors`.
   std::optional<std::span<const double>> sums_of_squares(
       std::span<const std::span<const float>> tensors);
   /// Copies the losses to the host. losses() is valid once a later mark is reached.
@@ -78,14 +78,14 @@ class DeviceQueue final {
   void fail(const Error& error, std::string where);
   const std::optional<Failure>& failure() const { return failure_; }
   /// Call after a failure. Work queued so far counts as expected until it is done.
-  void seal();
+  void expect_queued_work();
   /// Blocks until the streams are done. Throws the error of failed work.
   void synchronize();
 
  private:
   /// Calls `reached` when the stream's work so far is done.
-  void when_done(Stream& stream, EventWatch& watch, Reached reached) {
-    when_done(stream.record(), watch, std::move(reached));
+  void on_done(Stream& stream, EventWatch& watch, Reached reached) {
+    on_done(stream.record(), watch, std::move(reached));
   }
 
   Stream& compute_;
@@ -95,8 +95,8 @@ class DeviceQueue final {
   StepTimeline& timeline_;
   const std::function<void()> wake_;
   /// Shared with callbacks on other threads, which may outlive the execution for a moment.
-  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  std::size_t under_way_ = 0;
+  const std::shared_ptr<CallbackQueue> callbacks_ = std::make_shared<CallbackQueue>();
+  std::size_t pending_events_ = 0;
   std::size_t actions_ahead_ = 0;
   std::vector<StagingPool::Block> batches_;
   enum class Squares : std::uint8_t { kNone, kQueued, kDone } squares_state_ = Squares::kNone;

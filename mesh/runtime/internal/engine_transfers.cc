@@ -33,8 +33,8 @@ bool EngineTransfers::start(const Start& start, std::span<std::byte> source,
   if (!device_.copies().host_memory() && (reads || writes)) {
     stage(handle);
   } else if (reads) {
-    device_.when_done(device_.compute().record(), device_.copies().computed,
-                      [this, handle](TimePoint) { give_to_engine(handle); });
+    device_.on_done(device_.compute().record(), device_.copies().computed,
+                    [this, handle](TimePoint) { give_to_engine(handle); });
   } else {
     give_to_engine(handle);
   }
@@ -62,7 +62,7 @@ void EngineTransfers::stage(std::uint32_t handle) {
   transfer.source = copy;
   copies.out().wait(*computed);
   copies.out().copy(source, copy);
-  device_.when_done(copies.out().record(), copies.copied_out, [this, handle](TimePoint) {
+  device_.on_done(copies.out().record(), copies.copied_out, [this, handle](TimePoint) {
     if (!device_.failure()) give_to_engine(handle);
   });
 }
@@ -72,17 +72,17 @@ void EngineTransfers::give_to_engine(std::uint32_t handle) {
   const transfer::TransferId id{naming_.epoch, naming_.run, transfer_of(handle).op,
                                 static_cast<std::uint32_t>(transfer.start->microbatch + 1)};
   const transfer::TransferLimits limits{.low_priority = naming_.low_priority};
-  device_.inbox()->expect();
+  device_.callbacks()->expect();
   try {
-    engine_.start(*transfer_of(handle).part(), id, {&transfer.source, 1},
+    engine_.start(*transfer_of(handle).engine_share(), id, {&transfer.source, 1},
                   {&transfer.destination, 1}, limits,
-                  [this, handle, inbox = device_.inbox(),
+                  [this, handle, callbacks = device_.callbacks(),
                    wake = device_.wake()](const transfer::TransferReport& report) {
-                    inbox->put([this, handle, report] { engine_reported(handle, report); });
+                    callbacks->put([this, handle, report] { engine_reported(handle, report); });
                     wake();
                   });
   } catch (...) {
-    device_.inbox()->withdraw();
+    device_.callbacks()->cancel_expected();
     throw;
   }
 }
@@ -103,7 +103,7 @@ void EngineTransfers::engine_reported(std::uint32_t handle,
   copies.in().wait(*transfer.free);
   copies.in().copy(transfer.destination_block.span(), transfer.landing);
   transfer.landed = copies.in().record();
-  device_.when_done(transfer.landed, copies.copied_in, [this, handle, report](TimePoint at) {
+  device_.on_done(transfer.landed, copies.copied_in, [this, handle, report](TimePoint at) {
     transfers_[handle].destination_block = {};
     transfer::TransferReport landed = report;
     landed.finished = at;
@@ -127,9 +127,10 @@ bool EngineTransfers::wait(std::uint32_t handle) {
 void EngineTransfers::cancel(const Error& why) {
   // Passes on recoverable codes, so that peers that wait for this device recover as it does.
   const bool passes = is_secondary_failure(why) || why.code() == ErrorCode::kDeadlineExceeded;
-  engine_.cancel(naming_.epoch, naming_.run,
-                 Error(passes ? why.code() : ErrorCode::kCancelled,
-                       fmt::format("'{}' was given up: {}", program_.name, why.message())));
+  engine_.cancel(
+      naming_.epoch, naming_.run,
+      Error(passes ? why.code() : ErrorCode::kCancelled,
+            fmt::format("program '{}' was cancelled: {}", program_.name, why.message())));
 }
 
 }  // namespace weft::mesh

@@ -11,7 +11,8 @@ namespace {
 
 /// Returns whether a tensor is computed at the end and needed at the beginning of actions.
 bool is_whole(const TensorTiming& when) {
-  return when.made == 1 && when.made_weights == 1 && when.needed == 0 && when.needed_weights == 0;
+  return when.produced_at == 1 && when.produced_at_weights == 1 && when.needed_at == 0 &&
+         when.needed_at_weights == 0;
 }
 
 /// Returns the transfer time between actors for a dependency with a vocabulary pass on either side.
@@ -52,7 +53,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
     return edge.backward_timing.for_weights_only;
   };
   if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad))
-    find_releases(schedule);
+    find_send_waits(schedule);
   add_tasks();
   add_arcs();
 }
@@ -103,10 +104,10 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     const Transfer& one = transfers_[t];
     const TensorTiming& when = timing(one);
-    const double made = position(one.producer, when.made, when.made_weights);
-    const double needed = position(one.consumer, when.needed, when.needed_weights);
+    const double made = position(one.producer, when.produced_at, when.produced_at_weights);
+    const double needed = position(one.consumer, when.needed_at, when.needed_at_weights);
     events.push_back(
-        {one.producer, made, when.made_step, true, t, made < position(one.producer, 1, 1)});
+        {one.producer, made, when.produced_step, true, t, made < position(one.producer, 1, 1)});
     events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
   for (const Event& event : events) {
@@ -143,7 +144,7 @@ void StepGraph::cut_actions() {
   for (const Event& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     Transfer& one = transfers_[t];
-    if (!done[2 * t]) one.needed_by = first_piece(head(one.consumer));
+    if (!done[2 * t]) one.needed_by = first_piece(compound_head(one.consumer));
     if (!done[2 * t + 1]) one.made_by = last_piece(one.producer);
   }
 }
@@ -189,21 +190,21 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
 /// it.
 void StepGraph::join_pairs() {
   const std::size_t actions = actions_.size();
-  head_.resize(actions);
+  compound_head_.resize(actions);
   for (std::size_t action = 0; action < actions; ++action) {
     const int node = action;
     const bool joins = actions_.action(node).joins_previous && actions_.previous(node) >= 0;
-    head_[action] = joins ? head_[action - 1] : node;
+    compound_head_[action] = joins ? compound_head_[action - 1] : node;
     if (!joins) continue;
-    duration_[first_piece(head_[action])] += duration_[first_piece(node)];
+    duration_[first_piece(compound_head_[action])] += duration_[first_piece(node)];
     duration_[first_piece(node)] = 0;
   }
   for (std::size_t action = 1; action < actions; ++action) {
-    if (head_[action] == static_cast<int>(action) - 1)
-      duration_[first_piece(head_[action])] *= costs_.compound_time_factor;
+    if (compound_head_[action] == static_cast<int>(action) - 1)
+      duration_[first_piece(compound_head_[action])] *= costs_.compound_time_factor;
   }
   for (Transfer& one : transfers_) {
-    if (!runs_alone(one.consumer)) one.needed_by = first_piece(head(one.consumer));
+    if (!runs_alone(one.consumer)) one.needed_by = first_piece(compound_head(one.consumer));
   }
 }
 
@@ -214,8 +215,9 @@ void StepGraph::build_global_order(const Schedule& schedule) {
   for (std::vector<std::size_t>& tensors : made) {
     std::ranges::sort(tensors, {}, [&](std::size_t t) {
       const TensorTiming& when = timing(transfers_[t]);
-      return std::tuple(position(transfers_[t].producer, when.made, when.made_weights),
-                        when.made_step, t);
+      return std::tuple(
+          position(transfers_[t].producer, when.produced_at, when.produced_at_weights),
+          when.produced_step, t);
     });
   }
   lists_.resize(actions_.num_actors());
@@ -236,7 +238,7 @@ void StepGraph::build_global_order(const Schedule& schedule) {
 /// the end of the first action that, by the schedule, cannot begin before the tensor is used
 /// (Lane::arrival_known_at). The wait costs time only if that action is an I that does not need its
 /// gradient.
-void StepGraph::find_releases(const Schedule& schedule) {
+void StepGraph::find_send_waits(const Schedule& schedule) {
   const std::vector<StageEdge> edges = costs_.stage_edges();
   const ActionHistory history(schedule, edges, order_actions(schedule, edges));
   for (const Transfer& one : transfers_) {
@@ -245,7 +247,7 @@ void StepGraph::find_releases(const Schedule& schedule) {
     const std::size_t action =
         history.first_action_after({static_cast<std::size_t>(to), index}, from);
     const int next = actions_.first(from) + static_cast<int>(action) + 1;
-    releases_.push_back(next < actions_.first(from + 1) ? next : -1);
+    send_waits_.push_back(next < actions_.first(from + 1) ? next : -1);
   }
 }
 
@@ -278,7 +280,7 @@ TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
   movement.amount = seconds;
   if (fair) {
     const TensorTiming& when = timing(transfer);
-    movement.weight = std::clamp(when.share, 1e-6, 1.0);
+    movement.weight = std::clamp(when.send_share, 1e-6, 1.0);
     movement.queue = {from, movement.weight, 1};
     movement.latency = std::min(when.latency, seconds);
     movement.amount -= movement.latency;
@@ -304,7 +306,7 @@ void StepGraph::add_arcs_of_actions() {
       if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
         add_vocabulary_arcs(action, need);
       } else if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
-        wait(last_piece(need.node), first_piece(head(action)));
+        wait(last_piece(need.node), first_piece(compound_head(action)));
       }
     }
   }
@@ -319,9 +321,8 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDepende
     move->second = {action, tasks_.add(vocabulary_seconds(actions_, action, need.node, costs_))};
   }
   // All users depend on the same actions, so only the first adds the dependencies.
-  if (move->second.user == action)
-    tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
-  tasks_.add_dependency(TaskId(first_piece(head(action))), move->second.task);
+  if (move->second.user == action) tasks_.wait(move->second.task, TaskId(last_piece(need.node)));
+  tasks_.wait(TaskId(first_piece(compound_head(action))), move->second.task);
 }
 
 void StepGraph::add_arcs_of_transfers() {
@@ -330,7 +331,7 @@ void StepGraph::add_arcs_of_transfers() {
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     wait(transfers_[t].made_by, node_of(t));
     wait(node_of(t), transfers_[t].needed_by);
-    if (!releases_.empty() && releases_[t] >= 0) wait(node_of(t), first_piece(releases_[t]));
+    if (!send_waits_.empty() && send_waits_[t] >= 0) wait(node_of(t), first_piece(send_waits_[t]));
     if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
     if (credits > 0 && t >= credits && same_lane(t - credits, t))
       wait(last_piece(transfers_[t - credits].consumer), node_of(t));

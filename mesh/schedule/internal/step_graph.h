@@ -54,7 +54,9 @@ class StepGraph {
   std::size_t first_piece(int action) const { return first_piece_[action]; }
   std::size_t last_piece(int action) const { return first_piece_[action + 1] - 1; }
   /// Returns the first action of the compound if compounds run as one; otherwise the action itself.
-  int head(int action) const { return head_.empty() ? action : head_[action]; }
+  int compound_head(int action) const {
+    return compound_head_.empty() ? action : compound_head_[action];
+  }
 
  private:
   /// Point within an action at which a tensor is computed or needed.
@@ -88,7 +90,7 @@ class StepGraph {
            std::vector<Event>::const_iterator end);
   void join_pairs();
   void build_global_order(const Schedule& schedule);
-  void find_releases(const Schedule& schedule);
+  void find_send_waits(const Schedule& schedule);
   void add_tasks();
   void wait(std::size_t first, std::size_t then) {
     tasks_.add_dependency(TaskId(then), TaskId(first));
@@ -106,12 +108,12 @@ class StepGraph {
   std::vector<std::size_t> first_piece_;  ///< First piece by action, and the end.
   std::vector<int> action_of_;
   /// Head of each action's compound; empty if compounds do not run as one.
-  std::vector<int> head_;
+  std::vector<int> compound_head_;
   /// If blocking: pieces and transfers in order, per actor.
   std::vector<std::vector<std::size_t>> lists_;
   /// Action that waits for the transfer's end, or -1, by transfer. Empty if such waits take no
   /// time.
-  std::vector<int> releases_;
+  std::vector<int> send_waits_;
   std::vector<double> duration_;
   /// Keyed by the kinds of producing and using action, and the microbatch.
   std::map<std::tuple<ActionKind, ActionKind, int>, VocabularyMove> vocabulary_moves_;

@@ -33,10 +33,10 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness,
                           ListPolicy::Weights weights);
 
 /// Returns a policy that follows the pattern, with as many microbatches in flight as the pattern
-/// needs. The first stage of each actor gets additional ones from the share `more` of the remaining
-/// memory.
-ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern, double more,
-                          ListPolicy::Weights weights);
+/// needs. The first stage of each actor gets additional ones, for which `spare_memory_share` of the
+/// remaining memory is used.
+ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern,
+                          double spare_memory_share, ListPolicy::Weights weights);
 
 /// Builds a schedule by simulating the pipeline: each free actor starts the ready action that the
 /// policy prefers. Every stage runs microbatches in order, and leaves memory for one microbatch on

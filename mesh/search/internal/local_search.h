@@ -23,40 +23,40 @@ struct ScheduleScore {
 class ScheduleEvaluator {
  public:
   explicit ScheduleEvaluator(const SearchRequest& request) : request_(request) {
-    if (SearchEvaluator::knows(request)) evaluator_.emplace(request);
+    if (SearchEvaluator::supports(request)) evaluator_.emplace(request);
   }
 
   /// Result of an evaluation; only `finishes` is valid if it is false. `fits` is true if every
   /// actor's memory suffices.
-  struct Verdict {
+  struct Evaluation {
     ScheduleScore score;
     double makespan = 0;
-    double peak = 0;  ///< Set by judge_fully() only.
+    double peak = 0;  ///< Set by evaluate_with_peak() only.
     bool finishes = false;
     bool fits = false;
   };
   /// Evaluates a schedule. May report a schedule with a step longer than `longest_step` as not
   /// finishing.
-  Verdict judge(const Schedule& schedule,
-                double longest_step = std::numeric_limits<double>::infinity());
-  Verdict judge_fully(const Schedule& schedule);
+  Evaluation evaluate(const Schedule& schedule,
+                      double longest_step = std::numeric_limits<double>::infinity());
+  Evaluation evaluate_with_peak(const Schedule& schedule);
 
   /// Times of a schedule that finishes.
-  struct Look {
+  struct Times {
     /// Start and end, by actor and action.
     std::vector<std::vector<std::pair<double, double>>> spans;
     /// Actions of the critical path, as (actor, index), that start when the previous action on
     /// their actor ends.
     std::vector<std::pair<int, int>> blocked_by_order;
   };
-  Look look(const Schedule& schedule);
+  Times times_of(const Schedule& schedule);
 
   std::int64_t simulated() const { return simulated_; }
   bool exhausted() const { return simulated_ >= request_.budget; }
   const SearchRequest& request() const { return request_; }
 
  private:
-  Verdict verdict_of(const SearchEvaluator::Outcome& outcome) const;
+  Evaluation evaluation_of(const SearchEvaluator::Outcome& outcome) const;
   std::optional<ScheduleSimulation> simulated(const Schedule& schedule, bool details);
 
   const SearchRequest& request_;
@@ -64,13 +64,13 @@ class ScheduleEvaluator {
   std::int64_t simulated_ = 0;
 };
 
-/// Moves single actions along the critical path while that improves the schedule and the judge is
-/// not exhausted. `schedule` must finish and fit.
-Schedule improve(Schedule schedule, ScheduleEvaluator& judge);
+/// Moves single actions along the critical path while that improves the schedule and the evaluator
+/// is not exhausted. `schedule` must finish and fit.
+Schedule improve(Schedule schedule, ScheduleEvaluator& evaluator);
 
 /// Improves a schedule by threshold accepting (Dueck and Scheuer, 1990): random moves of single
 /// actions. Accepts slightly worse schedules at first, and fewer over time. Simulates `actions`
 /// more actions and returns the best schedule found. Deterministic.
-Schedule anneal(Schedule schedule, ScheduleEvaluator& judge, std::int64_t actions);
+Schedule anneal(Schedule schedule, ScheduleEvaluator& evaluator, std::int64_t actions);
 
 }  // namespace weft::mesh

@@ -20,7 +20,7 @@ struct ListCandidate {
 
 /// Tries policies that are equal on all stages: all combinations or, if these exceed the budget,
 /// one setting after the other, keeping the best value of each. Returns those that fit, best first.
-std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& judge);
+std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator);
 
 /// Result of try_patterns(): schedules that fit. `unrolled` are the patterns themselves; `listed`
 /// are list schedules that follow them.
@@ -30,10 +30,10 @@ struct PatternCandidates {
 };
 /// Finds patterns with about the shortest period that memory allows, and slower ones, which begin
 /// and end sooner.
-PatternCandidates try_patterns(ScheduleEvaluator& judge);
+PatternCandidates try_patterns(ScheduleEvaluator& evaluator);
 
 /// Changes the microbatches in flight of all stages or of one, or the W rule of one actor, while
-/// that improves the schedule and the judge has simulated fewer than `until` actions.
-ListCandidate tune(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until);
+/// that improves the schedule and the evaluator has simulated fewer than `until` actions.
+ListCandidate tune_policy(ListCandidate best, ScheduleEvaluator& evaluator, std::int64_t until);
 
 }  // namespace weft::mesh

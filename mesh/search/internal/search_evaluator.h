@@ -23,9 +23,9 @@ class SearchEvaluator {
  public:
   /// Returns false if the request needs simulate(): interfaces that are shared fairly, compounds
   /// that run as one, vocabulary passes, or actions that wait for their sends.
-  static bool knows(const SearchRequest& request);
+  static bool supports(const SearchRequest& request);
 
-  /// Borrows the request, for which knows() must be true.
+  /// Borrows the request, for which supports() must be true.
   explicit SearchEvaluator(const SearchRequest& request);
 
   struct Outcome {

@@ -46,17 +46,18 @@ std::string specs_text(const FactorSignature& signature, const OpSharding& shard
   text += "-> ";
   add(signature.outputs);
   text.pop_back();
-  if (!sharding.passed.empty()) text += " partial(" + axes_text(sharding.passed, mesh) + ")";
+  if (!sharding.partial_axes.empty())
+    text += " partial(" + axes_text(sharding.partial_axes, mesh) + ")";
   return text;
 }
 
-OpSharding whole(const FactorSignature& signature) {
+OpSharding unsplit_sharding(const FactorSignature& signature) {
   return {std::vector<std::vector<int>>(signature.factors.size()), {}};
 }
 
-OpSharding left_out(const Graph& graph, const Node& node, const OpSharding* forward) {
+OpSharding default_sharding(const Graph& graph, const Node& node, const OpSharding* forward) {
   if (node.forward && forward != nullptr) return inherited(graph, node, *forward);
-  return whole(factor_signature(graph, node));
+  return unsplit_sharding(factor_signature(graph, node));
 }
 
 }  // namespace weft::mesh

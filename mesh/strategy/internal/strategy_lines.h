@@ -32,10 +32,10 @@ std::string specs_text(const FactorSignature& signature, const OpSharding& shard
                        const DeviceMesh& mesh);
 
 /// Returns a sharding that splits nothing.
-OpSharding whole(const FactorSignature& signature);
+OpSharding unsplit_sharding(const FactorSignature& signature);
 
 /// Returns the sharding of an op without a line. `forward`: sharding of its forward op, or null if
 /// that is not on this mesh.
-OpSharding left_out(const Graph& graph, const Node& node, const OpSharding* forward);
+OpSharding default_sharding(const Graph& graph, const Node& node, const OpSharding* forward);
 
 }  // namespace weft::mesh

@@ -35,7 +35,7 @@ struct PlacedSpec {
 /// Contents of an op's line.
 struct OpSpecsText {
   std::vector<PlacedSpec> inputs, outputs;
-  std::vector<int> passed;
+  std::vector<int> partial_axes;
 };
 
 /// Reader of specs from a line, left to right.
@@ -170,7 +170,7 @@ class StrategyReader {
     ++named_;
     if (is_op) take_op(name, specs);
     else take_home(name, specs);
-    if (!specs.at_end()) specs.fail_here("nothing more was expected in this line");
+    if (!specs.at_end()) specs.fail_here("unexpected text at the end of this line");
   }
 
   /// Fails for other mesh sizes at once, as most other problems would follow from them.
@@ -201,7 +201,7 @@ class StrategyReader {
   void claim(std::map<Id, LocatedText>& places, Id id, const LocatedText& name) const {
     const auto [at, is_new] = places.emplace(id, name);
     if (!is_new)
-      fail(name, fmt::format("'{}' stands in line {} already", name.text, at->second.line));
+      fail(name, fmt::format("'{}' was already given in line {}", name.text, at->second.line));
   }
 
   void take_home(const LocatedText& name, SpecScanner& specs) {
@@ -218,7 +218,8 @@ class StrategyReader {
           fail(home.dims[d],
                fmt::format("axis '{}' is used twice; an axis splits one dimension of a value",
                            part_.mesh.axes()[axis].name));
-      const std::int64_t split = ways(home.spec.dims[d], part_.mesh), size = value.type.shape[d];
+      const std::int64_t split = num_parts(home.spec.dims[d], part_.mesh),
+                         size = value.type.shape[d];
       if (size % split != 0)
         fail(home.dims[d],
              fmt::format("dimension {} of '{}' {} does not divide {} ways over {}; the next number "
@@ -227,7 +228,7 @@ class StrategyReader {
                          axes_text(home.spec.dims[d], part_.mesh),
                          (size + split - 1) / split * split));
     }
-    result_.homes[*id] = std::move(home.spec);
+    result_.storage_specs[*id] = std::move(home.spec);
   }
 
   void check_rank(const PlacedSpec& spec, const std::string& name, const Shape& shape) const {
@@ -241,7 +242,7 @@ class StrategyReader {
     OpSpecsText read;
     while (!specs.at_end() && !specs.take("->")) read.inputs.push_back(specs.spec());
     while (!specs.at_end()) {
-      if ((read.passed = specs.partial()); !read.passed.empty()) break;
+      if ((read.partial_axes = specs.partial()); !read.partial_axes.empty()) break;
       read.outputs.push_back(specs.spec());
     }
     if (!id) return;
@@ -253,15 +254,15 @@ class StrategyReader {
            fmt::format("{} '{}' has {} inputs and {} outputs: expected a line such as 'op {} {}'",
                        weft::to_string(node.op.kind), name.text, node.inputs.size(),
                        node.outputs.size(), name.text,
-                       specs_text(signature, whole(signature), part_.mesh)));
+                       specs_text(signature, unsplit_sharding(signature), part_.mesh)));
     result_.ops[*id] = sharding_of(node, signature, read);
     check_at(name, *id);
   }
 
-  /// Runs check() for an op; adds the position to its error.
+  /// Runs check_op_sharding() for an op; adds the position to its error.
   void check_at(const LocatedText& at, NodeId id) const {
     try {
-      check(part_, id, result_.ops.at(id));
+      check_op_sharding(part_, id, result_.ops.at(id));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidConfig) throw;
       fail(at, error.message());
@@ -271,7 +272,7 @@ class StrategyReader {
   /// Reads the sharding, factor by factor. All dimensions of a factor must agree.
   OpSharding sharding_of(const Node& node, const FactorSignature& signature,
                          const OpSpecsText& read) const {
-    OpSharding sharding = whole(signature);
+    OpSharding sharding = unsplit_sharding(signature);
     struct Said {
       const LocatedText* at = nullptr;
       ValueId value;
@@ -305,11 +306,11 @@ class StrategyReader {
     const bool linear = std::ranges::any_of(signature.linear_in, [&](const auto& inputs) {
       return inputs.size() == node.inputs.size();
     });
-    if (!read.passed.empty() && !linear)
+    if (!read.partial_axes.empty() && !linear)
       fail(read.inputs.front().at,
            fmt::format("{} cannot take partial sums: it is not linear in all its inputs together",
                        weft::to_string(node.op.kind)));
-    sharding.passed = read.passed;
+    sharding.partial_axes = read.partial_axes;
     return sharding;
   }
 
@@ -329,7 +330,7 @@ class StrategyReader {
         if ((node.pass == Pass::kForward) != forward || result_.ops.contains(id)) continue;
         const auto of = node.forward ? result_.ops.find(*node.forward) : result_.ops.end();
         const bool inherits = of != result_.ops.end();
-        result_.ops[id] = left_out(graph_, node, inherits ? &of->second : nullptr);
+        result_.ops[id] = default_sharding(graph_, node, inherits ? &of->second : nullptr);
         const auto at = inherits ? op_places_.find(of->first) : op_places_.end();
         attempt([&] { check_at(at == op_places_.end() ? LocatedText{} : at->second, id); });
       }

@@ -117,8 +117,9 @@ std::vector<int> begins_of(const mesh::Program& program, int stage, mesh::Action
                            int microbatches, bool go_on = false) {
   std::vector<int> places(microbatches, -1);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
-    if (begin == nullptr || begin->stage != stage || begin->kind != kind || begin->goes_on != go_on)
+    const auto* begin = std::get_if<mesh::BeginAction>(&program.instructions[i]);
+    if (begin == nullptr || begin->stage != stage || begin->kind != kind ||
+        begin->resumes_action != go_on)
       continue;
     EXPECT_EQ(places[begin->microbatch], -1) << "twice";
     places[begin->microbatch] = static_cast<int>(i);

@@ -73,7 +73,9 @@ TEST(ScheduleReport, CheckShowsEachPropertyAndChannel) {
       mesh::check_schedule(one.cases[0].schedule, one.cases[0].costs, one.cases[0].limits);
   const std::string text = describe_check(one.cases[0], report);
   EXPECT_THAT(text, HasSubstr("ok  no cycle"));
-  EXPECT_THAT(text, HasSubstr("NO  memory               actor 0 holds 2 at 0F1, of 1 that it has"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("NO  memory               actor 0 needs memory 2 during 0F1, but its limit is 1"));
   EXPECT_THAT(text, testing::ContainsRegex("blocking +1\n"));
   EXPECT_THAT(text, testing::ContainsRegex("a lane per edge +0\n"));
   EXPECT_EQ(check_json(one.cases[0], report).at("valid"), false);

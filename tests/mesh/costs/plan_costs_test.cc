@@ -44,15 +44,15 @@ TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights)
   // 80 bytes at 1000 bytes per second.
   EXPECT_NEAR(edge.forward, 0.08, 0.001);
   EXPECT_DOUBLE_EQ(edge.forward, plan.train.edges[0].plan.predicted_seconds);
-  EXPECT_DOUBLE_EQ(edge.forward_timing.made, 1);
-  EXPECT_DOUBLE_EQ(edge.forward_timing.needed, 0);
-  EXPECT_DOUBLE_EQ(edge.forward_timing.share, 0.5) << "one of two streams that a device has";
+  EXPECT_DOUBLE_EQ(edge.forward_timing.produced_at, 1);
+  EXPECT_DOUBLE_EQ(edge.forward_timing.needed_at, 0);
+  EXPECT_DOUBLE_EQ(edge.forward_timing.send_share, 0.5) << "one of two streams that a device has";
   // A B of stage 1 runs I of block 3, W of block 3 (6 of 11 seconds) and I of block 2. Then the
   // gradient can leave.
-  EXPECT_DOUBLE_EQ(edge.backward_timing.made, 1);
-  EXPECT_DOUBLE_EQ(edge.backward_timing.made_weights, 6.0 / 11);
-  EXPECT_DOUBLE_EQ(edge.backward_timing.needed, 0);
-  EXPECT_DOUBLE_EQ(edge.backward_timing.needed_weights, 0);
+  EXPECT_DOUBLE_EQ(edge.backward_timing.produced_at, 1);
+  EXPECT_DOUBLE_EQ(edge.backward_timing.produced_at_weights, 6.0 / 11);
+  EXPECT_DOUBLE_EQ(edge.backward_timing.needed_at, 0);
+  EXPECT_DOUBLE_EQ(edge.backward_timing.needed_at_weights, 0);
   EXPECT_FALSE(edge.backward_timing.for_weights_only);
 }
 
@@ -60,8 +60,10 @@ TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
   mesh::TrainingPlan plan = emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2),
                                           emulated_model(kFourBlocks));
   const auto share_with = [&](std::uint32_t places) {
-    plan.train.edges[0].plan.egress_slots.assign(plan.topology.num_devices(), places);
-    return mesh::plan_costs(plan, mesh::cost_model_seconds(0)).edges.at(0).forward_timing.share;
+    plan.train.edges[0].plan.egress_places.assign(plan.topology.num_devices(), places);
+    return mesh::plan_costs(plan, mesh::cost_model_seconds(0))
+        .edges.at(0)
+        .forward_timing.send_share;
   };
   EXPECT_DOUBLE_EQ(share_with(4), 0.25);
   EXPECT_DOUBLE_EQ(share_with(1), 1);
@@ -77,17 +79,17 @@ TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
   const EdgeCosts& skip = costs.edges[first ? 0 : 1];
   const EdgeCosts& hidden = costs.edges[first ? 1 : 0];
   EXPECT_EQ(hidden.edge.bytes, static_cast<std::uint64_t>(kRows * kWidth * 4));
-  EXPECT_DOUBLE_EQ(skip.forward_timing.made, 1.5 / 3.5);
-  EXPECT_DOUBLE_EQ(skip.forward_timing.needed, 3.0 / 7);  // block 2 needs no skip
-  EXPECT_DOUBLE_EQ(hidden.forward_timing.made, 1);
-  EXPECT_DOUBLE_EQ(hidden.forward_timing.needed, 0);
+  EXPECT_DOUBLE_EQ(skip.forward_timing.produced_at, 1.5 / 3.5);
+  EXPECT_DOUBLE_EQ(skip.forward_timing.needed_at, 3.0 / 7);  // block 2 needs no skip
+  EXPECT_DOUBLE_EQ(hidden.forward_timing.produced_at, 1);
+  EXPECT_DOUBLE_EQ(hidden.forward_timing.needed_at, 0);
   // The skip's gradient is made by the first step of the backward. Block 0 uses it after block 1's
   // backward.
-  EXPECT_DOUBLE_EQ(skip.backward_timing.made, 5.0 / 9);
-  EXPECT_DOUBLE_EQ(skip.backward_timing.made_weights, 0);
-  EXPECT_DOUBLE_EQ(skip.backward_timing.needed, 3.0 / 5);
-  EXPECT_DOUBLE_EQ(skip.backward_timing.needed_weights, 4.0 / 7);
-  EXPECT_DOUBLE_EQ(hidden.backward_timing.made_weights, 6.0 / 11);
+  EXPECT_DOUBLE_EQ(skip.backward_timing.produced_at, 5.0 / 9);
+  EXPECT_DOUBLE_EQ(skip.backward_timing.produced_at_weights, 0);
+  EXPECT_DOUBLE_EQ(skip.backward_timing.needed_at, 3.0 / 5);
+  EXPECT_DOUBLE_EQ(skip.backward_timing.needed_at_weights, 4.0 / 7);
+  EXPECT_DOUBLE_EQ(hidden.backward_timing.produced_at_weights, 6.0 / 11);
 }
 
 TEST(PlanCosts, AStageWithoutInputGradientNeedsItsGradientForTheWeightsAlone) {

@@ -179,7 +179,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
             fmt::format("{}{}, seed {}, round {}", layout.text,
                         lowering == mesh::Lowering::kSafe ? ", safe" : "", seed, round);
         EXPECT_NEAR(end_of_computing(simulation), last, 1e-9 * last) << text;
-        EXPECT_NEAR(simulation.step, played.step, 1e-9 * played.step) << text;
+        EXPECT_NEAR(simulation.step_time, played.step, 1e-9 * played.step) << text;
       }
     }
   }
@@ -224,7 +224,7 @@ double action_seconds(const mesh::Program& program, const std::vector<double>& s
   double sum = 0;
   bool within = false;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i])) {
+    if (const auto* begin = std::get_if<mesh::BeginAction>(&program.instructions[i])) {
       within = begin->stage == stage && begin->kind == kind;
     }
     if (within) sum += seconds[i];

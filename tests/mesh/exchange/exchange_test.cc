@@ -38,8 +38,9 @@ class Dealer final {
   /// Sends records and returns the sum of the numbers received.
   actors::task<std::uint64_t> deal(Deal what) {
     std::uint64_t sum = 0;
-    Exchange exchange(port_, options(what),
-                      [&](const transfer::ReceivedBlock& block) { sum += sum_of(block.bytes()); });
+    ActorExchange exchange(port_, options(what), [&](const transfer::ReceivedBlock& block) {
+      sum += sum_of(block.bytes());
+    });
     for (std::uint32_t i = 0; i < what.records; ++i) {
       const auto record = std::as_bytes(std::span(&i, 1));
       const std::uint32_t rank = i % port_.num_ranks();
@@ -51,14 +52,15 @@ class Dealer final {
   }
   /// Does the same, but awaits each block. Records of one rank arrive in order.
   actors::task<std::uint64_t> pull(Deal what) {
-    Exchange exchange(port_, options(what));
+    ActorExchange exchange(port_, options(what));
     std::vector<std::uint32_t> numbers(what.records);
     std::iota(numbers.begin(), numbers.end(), 0);
     for (std::uint32_t rank = 0; rank < port_.num_ranks(); ++rank) {
       // Each share is small enough to be buffered at its receiver, so put() completes before the
       // receiver reads.
       const std::size_t share = numbers.size() / port_.num_ranks();
-      co_await exchange.put(rank, std::as_bytes(std::span(numbers).subspan(rank * share, share)));
+      co_await exchange.send_block(rank,
+                                   std::as_bytes(std::span(numbers).subspan(rank * share, share)));
     }
     co_await exchange.end();
     std::uint64_t sum = 0;
@@ -72,7 +74,7 @@ class Dealer final {
       actors::on<&Dealer::pull>("pull"));
 
  private:
-  static Exchange::Options options(const Deal& what) {
+  static ActorExchange::Options options(const Deal& what) {
     return {.number = what.number, .budget = 256 << 10};
   }
   static std::uint64_t sum_of(std::span<const std::byte> bytes) {
@@ -155,7 +157,7 @@ TEST_F(MeshExchange, EveryRankGetsItsRecordsHoweverManyOneExchangeAfterTheOther)
     expected.push_back(3 * (rank * share * share + share * (share - 1) / 2));
   EXPECT_EQ(run<&Dealer::pull>({.number = 2, .records = 9000}), expected);
   EXPECT_EQ(test::error_of([&] { run<&Dealer::deal>({.number = 2}); }).message(),
-            "exchange 2 has been in this epoch");
+            "exchange number 2 was already used in this epoch; give each exchange its own number");
 }
 
 TEST_F(MeshExchange, ACancelledRankEndsItForAllAndTheNextEpochWorks) {

@@ -33,39 +33,39 @@ DeviceProgress works(double seconds, std::uint64_t finished = 10) {
 /// Calls look() once a second. Returns the first verdict other than kFine and its second, or kFine
 /// if there is none.
 template <typename Look>
-std::pair<Kind, int> first_verdict(StallDetector& judge, int seconds, Look&& reports_at) {
+std::pair<Kind, int> first_verdict(StallDetector& detector, int seconds, Look&& reports_at) {
   ManualClock clock;
   for (int s = 0; s <= seconds; ++s, clock.advance(1s)) {
-    const auto verdict = judge.look(reports_at(s), clock.now());
-    if (verdict.kind != Kind::kFine) return {verdict.kind, s};
+    const auto verdict = detector.check(reports_at(s), clock.now());
+    if (verdict.kind != Kind::kProgressing) return {verdict.kind, s};
   }
-  return {Kind::kFine, seconds};
+  return {Kind::kProgressing, seconds};
 }
 
 TEST(StallDetector, AStepOfElevenMinutesInWhichInstructionsEndNowAndThenIsFine) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 660, [](int s) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 660, [](int s) {
     return StallDetector::Reports{waits(), works(s % 50, 10 + static_cast<std::uint64_t>(s) / 50)};
   });
-  EXPECT_EQ(kind, Kind::kFine);
+  EXPECT_EQ(kind, Kind::kProgressing);
 }
 
 TEST(StallDetector, ATransferThatTakesManyTimesTheLimitButMovesIsFine) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 3600, [](int s) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 3600, [](int s) {
     return StallDetector::Reports{waits(10, s / 59), waits()};
   });
-  EXPECT_EQ(kind, Kind::kFine);
+  EXPECT_EQ(kind, Kind::kProgressing);
 }
 
 TEST(StallDetector, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
-  StallDetector judge({}, kRun);
+  StallDetector detector({}, kRun);
   ManualClock clock;
   std::vector<int> told;
   for (int s = 0; s <= 200; ++s, clock.advance(1s)) {
-    const auto verdict = judge.look({waits(), works(s)}, clock.now());
-    if (verdict.kind == Kind::kFine) continue;
-    EXPECT_EQ(verdict.kind, Kind::kStill);
+    const auto verdict = detector.check({waits(), works(s)}, clock.now());
+    if (verdict.kind == Kind::kProgressing) continue;
+    EXPECT_EQ(verdict.kind, Kind::kStalled);
     EXPECT_EQ(verdict.device, 1u);
     told.push_back(s);
   }
@@ -73,8 +73,8 @@ TEST(StallDetector, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
 }
 
 TEST(StallDetector, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMove) {
-  StallDetector judge({.longest_op = 100s}, kRun);
-  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+  StallDetector detector({.longest_op = 100s}, kRun);
+  const auto [kind, at] = first_verdict(detector, 200, [](int s) {
     return StallDetector::Reports{waits(10, s), works(s)};
   });
   EXPECT_EQ(kind, Kind::kOpTooLong);
@@ -82,8 +82,8 @@ TEST(StallDetector, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMo
 }
 
 TEST(StallDetector, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 200, [](int) {
     return StallDetector::Reports{waits(), waits()};
   });
   EXPECT_EQ(kind, Kind::kDeadlock);
@@ -91,20 +91,20 @@ TEST(StallDetector, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
 }
 
 TEST(StallDetector, AChunkOnItsWayOverASlowLinkIsFineWhileItsBytesCome) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 600, [](int s) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 600, [](int s) {
     DeviceProgress receives = waits();
     receives.network_bytes = 150 * static_cast<std::uint64_t>(s);  // 1.2 kbit/s
     receives.arriving = 1;
     return StallDetector::Reports{waits(), receives};
   });
-  EXPECT_EQ(kind, Kind::kFine);
+  EXPECT_EQ(kind, Kind::kProgressing);
 }
 
 TEST(StallDetector, SignsOfLifeAreNoProgressHoweverManySendThem) {
   for (const std::size_t devices : {2, 12, 300}) {
-    StallDetector judge({}, kRun);
-    const auto [kind, at] = first_verdict(judge, 200, [&](int s) {
+    StallDetector detector({}, kRun);
+    const auto [kind, at] = first_verdict(detector, 200, [&](int s) {
       DeviceProgress beats = waits();
       beats.network_bytes = 5 * devices * (s / 20);
       return StallDetector::Reports(devices, beats);
@@ -115,8 +115,8 @@ TEST(StallDetector, SignsOfLifeAreNoProgressHoweverManySendThem) {
 }
 
 TEST(StallDetector, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 200, [](int) {
     DeviceProgress receives = waits();
     receives.arriving = 1;
     return StallDetector::Reports{waits(), receives};
@@ -126,18 +126,18 @@ TEST(StallDetector, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
 }
 
 TEST(StallDetector, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 70, [](int) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 70, [](int) {
     return StallDetector::Reports{waits(), std::nullopt};
   });
-  EXPECT_EQ(kind, Kind::kStill);
+  EXPECT_EQ(kind, Kind::kStalled);
 }
 
 TEST(StallDetector, TimeBeforeTheStepBeginsDoesNotCount) {
-  StallDetector judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+  StallDetector detector({}, kRun);
+  const auto [kind, at] = first_verdict(detector, 200, [](int s) {
     DeviceProgress queued = waits();
-    if (s < 100) queued.position.run = kRun - 1;
+    if (s < 100) queued.position.execution_number = kRun - 1;
     return StallDetector::Reports{queued};
   });
   EXPECT_EQ(kind, Kind::kDeadlock);

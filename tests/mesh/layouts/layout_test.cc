@@ -55,7 +55,7 @@ struct LaidOut {
   }
 
   std::string home(const std::string& name) const {
-    for (const auto& [value, spec] : strategy.homes)
+    for (const auto& [value, spec] : strategy.storage_specs)
       if (model.graph.value(value).name == name) return to_string(spec, mesh);
     return "none";
   }
@@ -105,15 +105,15 @@ TEST(Layouts, AxesTakeTheRolesThatAreSaid) {
 
 TEST(Layouts, GradientsGoHomeEachMicrobatchWhereNothingGatheredIsKept) {
   const std::vector<MeshAxis> axes{{"i", 2}, {"j", 2}, {"l", 2}};
-  const auto gradient_has_home = [&](std::optional<Gather> gather, int microbatches) {
+  const auto gradient_has_home = [&](std::optional<GatherFrequency> gather, int microbatches) {
     LayoutChoice choice{"3d", {}};
     choice.gather = gather;
     const LaidOut laid_out(choice, axes, block(), microbatches);
-    return laid_out.strategy.homes.contains(laid_out.model.gradients.front().gradient);
+    return laid_out.strategy.storage_specs.contains(laid_out.model.gradients.front().gradient);
   };
   EXPECT_FALSE(gradient_has_home({}, 4));
-  EXPECT_FALSE(gradient_has_home(Gather::kStep, 4));
-  EXPECT_TRUE(gradient_has_home(Gather::kUse, 4));
+  EXPECT_FALSE(gradient_has_home(GatherFrequency::kStep, 4));
+  EXPECT_TRUE(gradient_has_home(GatherFrequency::kUse, 4));
   EXPECT_TRUE(gradient_has_home({}, 1));
 }
 
@@ -138,13 +138,13 @@ TEST(Layouts, RefuseWhatCannotBeWithWhatToDo) {
   EXPECT_THAT(refused({"1d", {{Role::kTensor, "t"}}}, {{"tensor", 2}}),
               HasSubstr("has no axis 't'"));
   EXPECT_THAT(refused({"3d", {}}, {{"i", 2}, {"j", 2}, {"l", 2}}, block(6)),
-              HasSubstr("6 rows in a microbatch do not divide; the next number that does is 8"));
+              HasSubstr("a microbatch has 6 rows, which is no multiple of that; use 8 rows"));
   EXPECT_THAT(
       refused({"2d", {}}, {{"r", 3}, {"c", 2}}),
       HasSubstr("has 8 elements, which r splits 3 ways; the next number that divides is 9"));
-  EXPECT_THAT(
-      refused({"2d", {}}, {{"r", 2}, {"c", 3}}),
-      HasSubstr("a layer norm's width of 16 does not divide into 3; the next that does is 18"));
+  EXPECT_THAT(refused({"2d", {}}, {{"r", 2}, {"c", 3}}),
+              HasSubstr("a layer norm's width of 16 cannot be split evenly 3 ways; the next width "
+                        "that can is 18"));
 }
 
 }  // namespace

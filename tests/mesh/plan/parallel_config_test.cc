@@ -151,7 +151,7 @@ TEST(ParallelConfig, AStrategyMayComeFromAFile) {
               HasSubstr("there is no strategy file"));
   EXPECT_THAT(
       error_of(text, from, "tensor: 2}, layout: {name: " + path.string() + ", gather: use}}"),
-      HasSubstr("meshes.front.layout.name: a strategy file says all by itself"));
+      HasSubstr("meshes.front.layout.name: a strategy file takes no further keys"));
   EXPECT_THAT(error_of(text, from, "tensor: 2}, layout: 3e}"),
               HasSubstr("there is no layout '3e', only 1d"));
   // The rules apply to the other mesh. If each mesh has a layout, rules are an error.
@@ -161,8 +161,7 @@ TEST(ParallelConfig, AStrategyMayComeFromAFile) {
   EXPECT_THAT(error_of(both, "tensor: 1}}", "tensor: 1}, layout: 1d}"),
               HasSubstr("every mesh has a layout, which says how tensors are split"));
   std::ofstream(path) << "weft-strategy 1\nmash front\n";
-  EXPECT_THAT(error_of(text, from, file),
-              HasSubstr("mine.strategy:2:1: there are no lines 'mash'"));
+  EXPECT_THAT(error_of(text, from, file), HasSubstr("mine.strategy:2:1: unknown keyword 'mash'"));
 }
 
 TEST(ParallelConfig, ASearchedScheduleAndACapOnMemory) {

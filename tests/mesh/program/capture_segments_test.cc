@@ -29,8 +29,8 @@ const mesh::Run kAny{0, {3}, {3}};
 
 TEST(Segments, AreAsLongAsNothingElseStandsBetween) {
   const std::vector<CaptureSegment> found = find_capture_segments(program_with(
-      {Begin{}, Read{0, 0}, mesh::Run{0, {0}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5},
-       Start{}, mesh::Run{1, {2}, {3}}, Wait{}, Begin{0, ActionKind::kForward, 1}, Read{0, 1},
+      {BeginAction{}, Read{0, 0}, mesh::Run{0, {0}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5},
+       Start{}, mesh::Run{1, {2}, {3}}, Wait{}, BeginAction{0, ActionKind::kForward, 1}, Read{0, 1},
        mesh::Run{0, {1}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}}));
   EXPECT_EQ(found, (std::vector<CaptureSegment>{{2, 5, 0}, {10, 13, 0}}));
   EXPECT_TRUE(find_capture_segments(program_with({})).empty());

@@ -20,10 +20,10 @@ Program one_of_two(bool first) {
   const std::uint32_t mine = first ? 0 : 1, theirs = first ? 1 : 0;
   for (int i = 0; i < 2; ++i) {
     const std::uint32_t handle = i;
-    program.instructions.push_back(Begin{first ? 0 : 1, ActionKind::kForward, i});
+    program.instructions.push_back(BeginAction{first ? 0 : 1, ActionKind::kForward, i});
     program.instructions.push_back(Start{theirs, i, -1, -1, handle});
     program.instructions.push_back(Wait{handle});
-    program.instructions.push_back(Begin{first ? 0 : 1, ActionKind::kBackward, i});
+    program.instructions.push_back(BeginAction{first ? 0 : 1, ActionKind::kBackward, i});
     program.instructions.push_back(Start{mine, i, -1, -1, handle + 2});
     program.instructions.push_back(Wait{handle + 2});
   }
@@ -33,12 +33,10 @@ Program one_of_two(bool first) {
 TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 2}),
             "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
-            "waits for 'back' of microbatch 0, which back[0] "
-            "has not begun"
-            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
-            "waits for 'there' of microbatch 0, which front[0] "
-            "has not begun"
-            "\n  the waits form a cycle: front[0] -> back[0] -> front[0]");
+            "waits for 'back' of microbatch 0, which back[0] has not started\n  back[0] is in "
+            "stage 1, forward of microbatch 0 (next: backward of microbatch 0): waits for 'there' "
+            "of microbatch 0, which front[0] has not started\n  deadlock: these devices wait for "
+            "each other: front[0] -> back[0] -> front[0]");
 }
 
 TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
@@ -58,47 +56,36 @@ TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
             "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
-            "waits for 'back' of microbatch 0, which back[0] "
-            "has not begun"
-            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
-            "works, or stands inside an op"
-            "\n  all hangs on back[0]");
+            "waits for 'back' of microbatch 0, which back[0] has not started\n  back[0] is in "
+            "stage 1, forward of microbatch 0 (next: backward of microbatch 0): it runs, or is "
+            "blocked inside an op\n  every other device waits for back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, std::nullopt}),
             "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
-            "waits for 'back' of microbatch 0, which back[0] "
-            "has not begun"
-            "\n  back[0] does not answer"
-            "\n  all hangs on back[0]");
+            "waits for 'back' of microbatch 0, which back[0] has not started\n  back[0] does not "
+            "respond\n  every other device waits for back[0]");
 }
 
 TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 5}),
             "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
-            "waits for 'back' of microbatch 0, which all who "
-            "take part have begun: its bytes are on "
-            "their way, or stuck"
-            "\n  back[0] is in stage 1, backward of microbatch 0 (next: forward of microbatch 1): "
-            "waits for 'back' of microbatch 0, which all who "
-            "take part have begun: its bytes are on "
-            "their way, or stuck");
+            "waits for 'back' of microbatch 0, which all its devices have started: its bytes are "
+            "in flight, or the network has stalled\n  back[0] is in stage 1, backward of "
+            "microbatch 0 (next: forward of microbatch 1): waits for 'back' of microbatch 0, which "
+            "all its devices have started: its bytes are in flight, or the network has stalled");
 }
 
 TEST(Stall, TheHostGoesOnPastATransferThatTheDeviceStandsAt) {
   const transfer::OperationKey there{0, 0}, back{1, 0};
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {3, 1}, {back, std::nullopt}),
             "\n  front[0] is in stage 0, backward of microbatch 0 (next: forward of microbatch 1): "
-            "waits for 'back' of microbatch 0, which back[0] "
-            "has not begun"
-            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
-            "works, or stands inside an op"
-            "\n  all hangs on back[0]");
+            "waits for 'back' of microbatch 0, which back[0] has not started\n  back[0] is in "
+            "stage 1, forward of microbatch 0 (next: backward of microbatch 0): it runs, or is "
+            "blocked inside an op\n  every other device waits for back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 1}, {there, std::nullopt}),
             "\n  front[0] is in stage 0, backward of microbatch 1 (next: the end of the step): "
-            "waits for 'there' of microbatch 0, "
-            "which back[0] has not begun"
-            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
-            "works, or stands inside an op"
-            "\n  all hangs on back[0]")
+            "waits for 'there' of microbatch 0, which back[0] has not started\n  back[0] is in "
+            "stage 1, forward of microbatch 0 (next: backward of microbatch 0): it runs, or is "
+            "blocked inside an op\n  every other device waits for back[0]")
       << "at its end";
 }
 

@@ -36,7 +36,7 @@ Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
     transfer::DevicePart part;
     part.device = program.device;
     part.streams = {stream};
-    transfer.work = part;
+    transfer.device_work = part;
     program.transfers.push_back(transfer);
   }
   program.num_handles = 2;
@@ -65,12 +65,12 @@ TEST(ValidatePrograms, WaitingBeforeTheOtherCanStartIsADeadlockThatNamesBoth) {
   const std::string text = error_of({exchange(0, {start(0), Wait{0}, start(1), Wait{1}}),
                                      exchange(1, {start(1), Wait{1}, start(0), Wait{0}})});
   EXPECT_THAT(text, HasSubstr("mesh[0] is at the beginning (next: the end of the step): waits for "
-                              "'t0' of microbatch 0, which mesh[1] "
-                              "has not begun"));
+                              "'t0' of microbatch 0, which mesh[1] has not started"));
   EXPECT_THAT(text, HasSubstr("mesh[1] is at the beginning (next: the end of the step): waits for "
-                              "'t1' of microbatch 0, which mesh[0] "
-                              "has not begun"));
-  EXPECT_THAT(text, HasSubstr("the waits form a cycle: mesh[0] -> mesh[1] -> mesh[0]"));
+                              "'t1' of microbatch 0, which mesh[0] has not started"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("deadlock: these devices wait for each other: mesh[0] -> mesh[1] -> mesh[0]"));
 }
 
 TEST(ValidatePrograms, APeerThatTakesNoPartIsNamed) {
@@ -103,11 +103,11 @@ TEST(ValidatePrograms, MemoryThatATransferFillsIsLeftAlone) {
                               Accumulate{0, 2, false}, Wait{0}}),
             "");
   EXPECT_THAT(memory_error(16, {send, receive, Accumulate{1, 2, false}, Wait{1}, Wait{0}}),
-              HasSubstr("instruction 2 of mesh[0] reads %1, which 't1' fills at that time"));
+              HasSubstr("instruction 2 of mesh[0] reads %1 while transfer 't1' fills it"));
   EXPECT_THAT(memory_error(16, {send, receive, Wait{1}, Accumulate{2, 0, false}, Wait{0}}),
-              HasSubstr("instruction 3 of mesh[0] writes %0, which 't0' still reads at that time"));
+              HasSubstr("instruction 3 of mesh[0] writes %0 while transfer 't0' still reads it"));
   EXPECT_THAT(memory_error(12, {send, receive, Wait{1}, Wait{0}}),
-              HasSubstr("instruction 1 of mesh[0] writes %1, which 't0' still reads at that time"));
+              HasSubstr("instruction 1 of mesh[0] writes %1 while transfer 't0' still reads it"));
 }
 
 /// Returns the first memory conflict, found by comparing each instruction with every transfer under
@@ -135,10 +135,9 @@ std::string clash_by_definition(const Program& program) {
             other.destination >= 0 && bytes_of(other.destination).meets(bytes_of(buffer));
         const bool reads = other.source >= 0 && bytes_of(other.source).meets(bytes_of(buffer));
         if (fills || (reads && does == "writes"))
-          clash =
-              fmt::format("instruction {} of {} {} %{}, which '{}' {} at that time", i,
-                          program.device_name, does, buffer, program.transfers[other.transfer].name,
-                          fills ? "fills" : "still reads");
+          clash = fmt::format(
+              "instruction {} of {} {} %{} while transfer '{}' {} it", i, program.device_name, does,
+              buffer, program.transfers[other.transfer].name, fills ? "fills" : "still reads");
       }
     };
     if (const auto* start = std::get_if<Start>(&program.instructions[i])) {

@@ -52,7 +52,7 @@ Program three_segments(std::string name = "train", std::uint64_t arena_bytes = 6
   program.buffers = {{{DType::kF32, {8}}, -1, 0}};
   program.ops = {{OpKind::kGelu, {}}};
   const mesh::Run run{0, {0}, {0}};
-  program.instructions = {Begin{}, run, run, Wait{}, run, run, run, Wait{}, run, run};
+  program.instructions = {BeginAction{}, run, run, Wait{}, run, run, run, Wait{}, run, run};
   return program;
 }
 

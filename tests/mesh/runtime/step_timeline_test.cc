@@ -27,16 +27,16 @@ TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
   timeline.compute(at(0));
   timeline.reach({kBegin, {0, ActionKind::kForward, 0}}, at(1));
   timeline.reach({kWaitBegins}, at(4));
-  timeline.transferred(edge, 0, moved(2, 6, 50));  // half of it during computation
-  timeline.reach({kGoOn, {}, &edge, 0}, at(7));
+  timeline.transferred(edge, 0, moved(2, 6, 50));  // half of it behind computation
+  timeline.reach({kWaitEnds, {}, &edge, 0}, at(7));
   timeline.compute(at(7));
   timeline.reach({.kind = kWaitBegins, .idle = true}, at(7));
-  timeline.reach({kGoOn, {}, &edge, 1}, at(7));
+  timeline.reach({kWaitEnds, {}, &edge, 1}, at(7));
   timeline.compute(at(7));
   timeline.reach({kBegin, {0, ActionKind::kForward, 1}}, at(9));
   timeline.reach({kWaitBegins}, at(10));
   timeline.transferred(sum, 1, moved(10, 11, 50));
-  timeline.reach({kGoOn, {}, &sum, 1}, at(12));
+  timeline.reach({kWaitEnds, {}, &sum, 1}, at(12));
   timeline.compute(at(12));
   timeline.reach({kEndActions}, at(15));
   timeline.reach({kEndActions}, at(16));

@@ -42,13 +42,13 @@ TEST(CheckSchedule, Incomplete) {
   expect_fails(report_of("0F0,0I0\n"), ScheduleProperty::kComplete,
                "needs either B, or one I and one W");
   EXPECT_FALSE(report_of("0F0,0I0\n").of(ScheduleProperty::kMemory).holds.has_value());
-  expect_fails(report_of("0F0,0B0,0B0\n"), ScheduleProperty::kComplete, "0B0 stands there twice");
+  expect_fails(report_of("0F0,0B0,0B0\n"), ScheduleProperty::kComplete, "0B0 occurs twice");
 }
 
 TEST(CheckSchedule, LocalOrder) {
   const ScheduleReport report = report_of("0F0,0W0,0I0\n");
   expect_fails(report, ScheduleProperty::kLocalOrder,
-               "actor 0: 0W0 stands before 0I0, which it needs");
+               "actor 0: 0W0 comes before 0I0, on which it depends");
   expect_fails(report, ScheduleProperty::kAcyclic, "0W0 of actor 0 waits for 0I0");
 }
 
@@ -56,7 +56,7 @@ TEST(CheckSchedule, Cycle) {
   const ScheduleReport report = report_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   EXPECT_EQ(report.of(ScheduleProperty::kLocalOrder).holds, true);
   expect_fails(report, ScheduleProperty::kAcyclic,
-               "0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind 1F1");
+               "0B0 of actor 0 waits for 1B0, 1B0 of actor 1 comes after 1F1");
 }
 
 TEST(CheckSchedule, EdgeOutOfOrderAndSoDeadlockedWithoutTags) {
@@ -69,14 +69,15 @@ TEST(CheckSchedule, EdgeOutOfOrderAndSoDeadlockedWithoutTags) {
 
 TEST(CheckSchedule, Memory) {
   const ScheduleReport report = report_of("0F0,0F1,0F2,0B0,0B1,0B2\n", {.memory_of_actor = {2}});
-  expect_fails(report, ScheduleProperty::kMemory, "actor 0 holds 3 at 0F2, of 2 that it has");
+  expect_fails(report, ScheduleProperty::kMemory,
+               "actor 0 needs memory 3 during 0F2, but its limit is 2");
   EXPECT_TRUE(report_of("0F0,0F1,0F2,0B0,0B1,0B2\n", {.memory_of_actor = {3}}).holds());
 }
 
 TEST(CheckSchedule, Bubble) {
   const ScheduleLimits limits{.memory_of_actor = {}, .makespan_bubble = 0.2};
   expect_fails(report_of("0F0,0B0\n1F0,1B0\n", limits), ScheduleProperty::kBubble,
-               "50.00 % of the makespan, span bubble 3; allowed are 20.00 %");
+               "50.00 % of the makespan, span bubble 3; the limit is 20.00 %");
 }
 
 TEST(CheckSchedule, SumsOutOfOrder) {
@@ -91,7 +92,8 @@ TEST(CheckSchedule, LeftOverMemoryIsFoundInASimulation) {
   EXPECT_EQ(find_memory_leak(forwards), "actor 0 still holds 2 at the end");
   ScheduleSimulation twice = forwards;
   twice.actors[0].memory.push_back({2, -1});
-  EXPECT_THAT(find_memory_leak(twice), HasSubstr("actor 0 gives back more than it took, at 2"));
+  EXPECT_THAT(find_memory_leak(twice),
+              HasSubstr("actor 0 frees more memory than it holds, at time 2"));
 }
 
 TEST(CheckSchedule, CountsMustFit) {

@@ -190,7 +190,7 @@ TEST(Lowering, HalvesWithoutTheOtherAreFound) {
   EXPECT_EQ(find_unmatched_half(lists), "actor 1: 1SEND_B0 of edge 0 has no receive on actor 0");
   lists = good;
   lists[0].push_back(lists[0][1]);
-  EXPECT_EQ(find_unmatched_half(lists), "actor 0: 0SEND_F0 of edge 0 stands there twice");
+  EXPECT_EQ(find_unmatched_half(lists), "actor 0: 0SEND_F0 of edge 0 occurs twice");
 }
 
 }  // namespace

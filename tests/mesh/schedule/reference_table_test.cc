@@ -36,7 +36,7 @@ TEST_P(ReferenceTable, IsMetExactly) {
   std::vector<double> peaks;
   for (const SimulatedActor& actor : simulation.actors) peaks.push_back(actor.peak);
   EXPECT_EQ(peaks, row.peaks);
-  EXPECT_DOUBLE_EQ(simulation.exposed, 0);
+  EXPECT_DOUBLE_EQ(simulation.exposed_transfer_time, 0);
 }
 
 std::vector<double> each(int actors, double peak) { return std::vector<double>(actors, peak); }

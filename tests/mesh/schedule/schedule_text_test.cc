@@ -66,7 +66,7 @@ TEST(ScheduleText, TransfersAreDroppedAndCounted) {
       "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_"
       "GRAD,1OPT\n",
       "comms");
-  EXPECT_EQ(text.dropped, 6);
+  EXPECT_EQ(text.ignored_operations, 6);
   EXPECT_EQ(to_string(text.schedule),
             "actor 0: 0F0 0B0 0REDUCE_GRAD\nactor 1: 1F0 1B0 1REDUCE_GRAD 1OPT\n");
 }
@@ -119,8 +119,7 @@ TEST(ScheduleText, ErrorsHaveLineAndColumn) {
   EXPECT_THAT(error_of("0F0,(0F1;0SEND_F0)\n"), HasSubstr("mine.csv:1:10: SEND_F cannot be part"));
   EXPECT_THAT(
       error_of("0F0\n1F0,0B0\n"),
-      HasSubstr(
-          "mine.csv:2:5: stage 0 stands in this row, and in the row of actor 0 too (line 1)"));
+      HasSubstr("mine.csv:2:5: stage 0 is in this row and also in the row of actor 0 (line 1)"));
   EXPECT_THAT(error_of("0F0,2F0\n"), HasSubstr("stage 1 has no action"));
   EXPECT_THAT(error_of("# actors of stages: 1\n0F0\n"),
               HasSubstr("mine.csv:2:1: stage 0 is placed on actor 1"));
@@ -128,7 +127,7 @@ TEST(ScheduleText, ErrorsHaveLineAndColumn) {
               HasSubstr("mine.csv:1:13: 'x' is not a number of bytes"));
   EXPECT_THAT(error_of("# edge: 0 1\n0F0\n"), HasSubstr("mine.csv:1:9: there is no edge 0 -> 1"));
   EXPECT_THAT(error_of("0F0,0I0,0BW0\n", ActionSpelling::kCurrent),
-              HasSubstr("mine.csv:1:9: BW is the older spelling"));
+              HasSubstr("mine.csv:1:9: BW is mixed with I: BW is the old spelling"));
   EXPECT_THAT(error_of("0REDUCE_GRAD3\n"), HasSubstr("has no microbatch"));
   EXPECT_THAT(error_of("\n\n"), HasSubstr("no row of actions"));
 }

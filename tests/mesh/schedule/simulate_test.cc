@@ -32,8 +32,8 @@ TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
       simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
   // Actor 1 waits 1 for the forward of actor 0, then 0.5 for the transfer. Actor 0 waits 3 for
   // actor 1 and for two transfers. Only the second begins when no actor computes.
-  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
-  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed_transfer_time, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed_transfer_time, 0.5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 0.5 + 1 + 2 + 0.5 + 2);
 }
 
@@ -85,7 +85,7 @@ TEST(Simulate, FairInterfacesCarryWhatHasAPlaceAtOnce) {
   EXPECT_THAT(ends(), testing::ElementsAre(2.5, 6.5, 4.5, 8.5));
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[1].start, 4.5);
   // Two transfers have slots at a time: the first two until 4.5, then the other two.
-  for (EdgeCosts& edge : costs.edges) edge.forward_timing.share = 0.5;
+  for (EdgeCosts& edge : costs.edges) edge.forward_timing.send_share = 0.5;
   EXPECT_THAT(ends(), testing::ElementsAre(4.5, 8.5, 4.5, 8.5));
 }
 
@@ -131,7 +131,7 @@ TEST(Simulate, TooFewCreditsForAnotherOrderOfUseAreADeadlockThatIsSaid) {
     simulate(schedule, uniform_costs(2, {}), {1, true});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("cannot finish with 1 credits per edge"));
+    EXPECT_THAT(error.message(), HasSubstr("deadlocks with 1 credits per edge"));
   }
 }
 
@@ -188,24 +188,26 @@ TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
 
 TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   ScheduleCosts costs = uniform_costs(2, {.forward = 4, .input_grad = 2, .weight_grad = 6}, 3);
-  costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
+  costs.edges[0].forward_timing = {.produced_at = 0.25, .needed_at = 0.5};
   // The gradient leaves after I and a third of W. Its receiver needs it after half of I and a sixth
   // of W.
-  costs.edges[0].backward_timing = {
-      .made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
+  costs.edges[0].backward_timing = {.produced_at = 1,
+                                    .produced_at_weights = 1.0 / 3,
+                                    .needed_at = 0.5,
+                                    .needed_at_weights = 1.0 / 6};
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   // The tensor leaves at 1 and arrives at 4. Actor 1 has run half of its forward by 2, waits, and
   // ends at 6.
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].end, 6);
-  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed_transfer_time, 2);
   // The gradient leaves at 6 + 2 + 2 and arrives at 13. Actor 0 has begun its B at 4 and waits from
   // 6 on.
   EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 10);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].start, 4);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 13 + 6);
-  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 3);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed_transfer_time, 3);
   EXPECT_DOUBLE_EQ(simulation.actors[0].work, 12);
   EXPECT_DOUBLE_EQ(simulation.makespan, 19);
   // F of actor 0, transfer, F and B of actor 1, transfer, B of actor 0. The critical path lists
@@ -256,7 +258,7 @@ TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
   EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 5);
   EXPECT_DOUBLE_EQ(simulation.transfers[2].start, 11);
   EXPECT_DOUBLE_EQ(simulation.makespan, 21);
-  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 12);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed_transfer_time, 12);
   EXPECT_DOUBLE_EQ(
       simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3)).makespan,
       18);
@@ -267,7 +269,7 @@ TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
   costs.exchange = 1;
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 6);
-  EXPECT_DOUBLE_EQ(simulation.step, 6 + 4 + 1 + 2);
+  EXPECT_DOUBLE_EQ(simulation.step_time, 6 + 4 + 1 + 2);
 }
 
 TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
@@ -276,15 +278,15 @@ TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
   // Both stages are on one actor. 1B0 ends at 4, 0B0 at 6.
   const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"),
                  early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
-  EXPECT_DOUBLE_EQ(simulate(late, costs).step, 6 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(late, costs).step_time, 6 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
-  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 4 + 4 + 4 + 1 + 4);
-  EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step, 6 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 4 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step_time, 6 + 4 + 4 + 1 + 4);
   // The reductions run one after the other, then the updates.
   const Schedule all = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,0OPT,1OPT\n");
-  EXPECT_DOUBLE_EQ(simulate(all, costs).step, 4 + 4 + 4 + 4 + 1);
+  EXPECT_DOUBLE_EQ(simulate(all, costs).step_time, 4 + 4 + 4 + 4 + 1);
   costs.stages[1].reduce_grad = 1;
-  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 6 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 6 + 4 + 1 + 4);
 }
 
 TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
@@ -341,7 +343,7 @@ TEST(Simulate, WhatMovesForVocabularyPassesIsWaitedFor) {
   const ScheduleSimulation one = simulate(split_vocabulary(1), costs);
   EXPECT_DOUBLE_EQ(one.makespan, 7 + 16 + 16 + (32 + 16) + 16 - 0.25);
   // Actor 1 makes X itself. It waits before its B and its IB.
-  EXPECT_DOUBLE_EQ(one.actors[1].exposed, (32 + 16) + 16);
+  EXPECT_DOUBLE_EQ(one.actors[1].exposed_transfer_time, (32 + 16) + 16);
   // With two barriers, the exchange precedes T and the gradient follows T.
   EXPECT_DOUBLE_EQ(simulate(split_vocabulary(2), costs).makespan, 7 + 16 + 16 + 32 + 16 + 16);
 }

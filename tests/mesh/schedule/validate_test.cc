@@ -42,7 +42,7 @@ TEST(Validate, MissingActionIsNamed) {
 TEST(Validate, DuplicateActionIsNamed) {
   Schedule schedule = one_f_one_b();
   schedule.actors[0].push_back({0, ActionKind::kForward, 1});
-  EXPECT_THAT(error_of(schedule, chain_edges(2)), HasSubstr("actor 0: 0F1 stands there twice"));
+  EXPECT_THAT(error_of(schedule, chain_edges(2)), HasSubstr("actor 0: 0F1 occurs twice"));
 }
 
 TEST(Validate, ActionOnAForeignActorIsNamed) {
@@ -64,8 +64,8 @@ TEST(Validate, BackwardBeforeForwardIsADeadlockThatNamesBothActorsAndTheCycle) {
   const std::string text = error_of(schedule, chain_edges(2));
   EXPECT_THAT(text, HasSubstr("actor 0 is at 0B0, which waits for 0F0 of actor 0"));
   EXPECT_THAT(text, HasSubstr("actor 1 is at 1F0, which waits for 0F0 of actor 0"));
-  EXPECT_THAT(
-      text, HasSubstr("the cycle: 0B0 of actor 0 waits for 0F0, 0F0 of actor 0 stands behind 0B0"));
+  EXPECT_THAT(text,
+              HasSubstr("the cycle: 0B0 of actor 0 waits for 0F0, 0F0 of actor 0 comes after 0B0"));
 }
 
 TEST(Validate, CycleThroughTwoActorsLeavesOutWhoOnlyStandsInBetween) {
@@ -73,9 +73,8 @@ TEST(Validate, CycleThroughTwoActorsLeavesOutWhoOnlyStandsInBetween) {
   // microbatch 1 first.
   const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   EXPECT_THAT(error_of(schedule, chain_edges(2)),
-              HasSubstr("the cycle: 0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind "
-                        "1F1, 1F1 of actor 1 waits for 0F1, "
-                        "0F1 of actor 0 stands behind 0B0"));
+              HasSubstr("the cycle: 0B0 of actor 0 waits for 1B0, 1B0 of actor 1 comes after 1F1, "
+                        "1F1 of actor 1 waits for 0F1, 0F1 of actor 0 comes after 0B0"));
 }
 
 TEST(Validate, WeightGradientsOutOfOrderAreRefused) {

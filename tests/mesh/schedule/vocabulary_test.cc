@@ -83,7 +83,7 @@ TEST(VocabularyPasses, ScoresNeedGradientsAndInputPassesScores) {
 }
 
 TEST(VocabularyPasses, StandOnAnActorOnce) {
-  EXPECT_THAT(error_of(with("0T0,", "0T0,0T0,")), HasSubstr("actor 0: 0T0 stands there twice"));
+  EXPECT_THAT(error_of(with("0T0,", "0T0,0T0,")), HasSubstr("actor 0: 0T0 occurs twice"));
   EXPECT_THAT(error_of("# vocabulary barriers: 1\n# actors of stages: 0 1 1 0\n"
                        "0F0,3F0,0S0,3T0,3B0,0B0\n1F0,2F0,1S0,1T0,2B0,1B0\n"),
               HasSubstr("actor 0: 0S0 and 3T0 name different stages"));
@@ -112,7 +112,7 @@ TEST(VocabularyPasses, BarriersAndPassesGoTogether) {
 
 TEST(VocabularyPasses, GradientsStandBehindTheirExchange) {
   EXPECT_THAT(error_of(with("0S0,0B0,0T0", "0T0,0S0,0B0")),
-              HasSubstr("actor 0: 0T0 stands before 0S0; it needs the exchange"));
+              HasSubstr("actor 0: 0T0 comes before 0S0, but needs the exchange"));
   // T before another actor's S, which waits for this actor.
   EXPECT_THAT(error_of(with("0F0,0F1,0S0,0B0,0T0,", "0F0,0S0,0T0,0F1,0B0,")), "");
   EXPECT_THAT(error_of(with("1F0,1S0,1F1", "1F0,1F1,1S0")), "");
@@ -171,7 +171,7 @@ TEST(VocabularyPasses, AreAmongTheTenProperties) {
   EXPECT_THAT(report(with("1S1,", "")).of(ScheduleProperty::kComplete).detail,
               HasSubstr("there is no S of microbatch 1"));
   EXPECT_THAT(report(with("0B1,0T1,0IB1", "0IB1,0B1,0T1")).of(ScheduleProperty::kLocalOrder).detail,
-              HasSubstr("0IB1 stands before 0B1, which it needs"));
+              HasSubstr("0IB1 comes before 0B1, on which it depends"));
   EXPECT_THAT(report(with("1IB0,1T1,1IB1", "1IB1,1T1,1IB0")).of(ScheduleProperty::kSumOrder).detail,
               HasSubstr("1IB0 comes after"));
 }
@@ -181,7 +181,7 @@ TEST(VocabularyPasses, AreExchangedInOneOrder) {
       "# vocabulary barriers: 1\n"
       "0F0,0F1,0S0,0S1,0T0,0T1,0B0,0B1\n1F0,1F1,1S1,1S0,1T0,1T1,1B0,1B1\n");
   EXPECT_THAT(find_edge_order_violation(schedule, chain_edges(2)),
-              HasSubstr("S: actor 0 takes microbatch 0 where actor 1 takes 1"));
+              HasSubstr("S: actor 0 runs microbatch 0 where actor 1 runs 1"));
   EXPECT_EQ(find_edge_order_violation(schedule_of(kWhole), chain_edges(2)), "");
 }
 

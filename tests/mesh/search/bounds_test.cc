@@ -109,8 +109,8 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
     for (EdgeCosts& edge : request.costs.edges) {
       edge.forward = edge.backward = alike ? 0.5 * (round % 4) : below(1.5);
       if (!parts) continue;
-      edge.forward_timing.made = edge.backward_timing.made = 1 - below(0.5);
-      edge.forward_timing.needed = edge.backward_timing.needed = below(0.5);
+      edge.forward_timing.produced_at = edge.backward_timing.produced_at = 1 - below(0.5);
+      edge.forward_timing.needed_at = edge.backward_timing.needed_at = below(0.5);
     }
     const double least = least_of_all(request);
     if (least == std::numeric_limits<double>::infinity()) continue;
@@ -118,7 +118,7 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
     EXPECT_LE(lower_bound_in_memory(request), least * (1 + 1e-12));
     reached += lower_bound_in_memory(request) >= least * (1 - 1e-9) ? 1 : 0;
     request.budget = 200'000;
-    EXPECT_NEAR(search_schedule(request).simulation.step, least, 1e-9);
+    EXPECT_NEAR(search_schedule(request).simulation.step_time, least, 1e-9);
   }
   EXPECT_GT(reached, 10) << "it says something";
 }

@@ -16,10 +16,10 @@ double below(std::mt19937& random, double most) { return most * (random() % 1000
 TensorTiming random_timing(std::mt19937& random) {
   TensorTiming timing;
   timing.exists = random() % 8 != 0;
-  timing.made = 1 - below(random, 0.5);
-  timing.made_weights = 1 - below(random, 0.5);
-  timing.needed = below(random, 0.5);
-  timing.needed_weights = random() % 2 == 0 ? 0 : below(random, 0.3);
+  timing.produced_at = 1 - below(random, 0.5);
+  timing.produced_at_weights = 1 - below(random, 0.5);
+  timing.needed_at = below(random, 0.5);
+  timing.needed_at_weights = random() % 2 == 0 ? 0 : below(random, 0.3);
   return timing;
 }
 
@@ -87,7 +87,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
-    ASSERT_TRUE(SearchEvaluator::knows(request));
+    ASSERT_TRUE(SearchEvaluator::supports(request));
     SearchEvaluator evaluator(request);
     for (int change = 0; change < 3; ++change) {
       const SearchEvaluator::Outcome outcome =
@@ -100,8 +100,8 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
       ASSERT_EQ(outcome.finishes, expected.has_value());
       if (expected) {
         ++finished;
-        const double near = 1e-12 * expected->step;
-        ASSERT_NEAR(outcome.step, expected->step, near);
+        const double near = 1e-12 * expected->step_time;
+        ASSERT_NEAR(outcome.step, expected->step_time, near);
         ASSERT_NEAR(outcome.makespan, expected->makespan, near);
         ASSERT_NEAR(outcome.mean_action_end, expected->mean_action_end, near);
         ASSERT_NEAR(outcome.peak, expected->peak(), 1e-9);
@@ -143,18 +143,18 @@ TEST(SearchEvaluator, LeavesToTheSimulatorWhatItDoesNotKnow) {
   SearchRequest request;
   request.actor_of_stage = {0, 1};
   request.costs = uniform_costs(2, {});
-  EXPECT_TRUE(SearchEvaluator::knows(request));
+  EXPECT_TRUE(SearchEvaluator::supports(request));
   SearchRequest other = request;
   other.costs.nic_of_actor = {0, 1};
-  EXPECT_TRUE(SearchEvaluator::knows(other));
+  EXPECT_TRUE(SearchEvaluator::supports(other));
   other.costs.sharing = InterfaceSharing::kFair;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
   other = request;
   other.costs.compound_time_factor = 0.8;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
   other = request;
   other.simulation.blocking = true;
-  EXPECT_FALSE(SearchEvaluator::knows(other));
+  EXPECT_FALSE(SearchEvaluator::supports(other));
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ TEST(SearchWithVocabulary, VocabularyPassesAreInEveryScheduleAndNoneNamedIsFaste
       EXPECT_GE(result.named.size(), 3u);
       for (const SearchCandidate& one : result.named)
         EXPECT_LE(result.simulation.makespan, one.makespan * (1 + 1e-9)) << one.name;
-      EXPECT_GE(result.simulation.step, result.bound * (1 - 1e-12));
+      EXPECT_GE(result.simulation.step_time, result.bound * (1 - 1e-12));
       EXPECT_GE(result.bound, 12 * (3 + 0.3));
     }
   }

@@ -84,9 +84,9 @@ std::string SmallMesh::refusal(const std::string& from, const std::string& to) c
 TEST(StrategyText, ReadsHomesAndOps) {
   const SmallMesh small;
   const ShardingStrategy strategy = small.read(kGood);
-  EXPECT_EQ(strategy.gather, Gather::kUse);
-  EXPECT_EQ(strategy.homes.size(), 4u);
-  EXPECT_EQ(strategy.homes.at(small.value("head")), (Spec{{{1, 0}, {}}, {}}));
+  EXPECT_EQ(strategy.gather, GatherFrequency::kUse);
+  EXPECT_EQ(strategy.storage_specs.size(), 4u);
+  EXPECT_EQ(strategy.storage_specs.at(small.value("head")), (Spec{{{1, 0}, {}}, {}}));
   const Node& linear =
       small.model.graph.node(*small.model.graph.value(small.value("linear")).producer);
   const OpSpecs specs =
@@ -141,7 +141,7 @@ TEST(StrategyText, KeepsPartialSumsThatAnOpPassesOn) {
   const SmallMesh square;
   const MeshGraph part{b.graph(), square.mesh, {NodeId(0)}};
   ShardingStrategy strategy;
-  strategy.homes[x] = Spec::replicated(1);
+  strategy.storage_specs[x] = Spec::replicated(1);
   strategy.ops[NodeId(0)] = {{{0}}, {1}};
   const std::string text = write_strategy(part, strategy, {});
   EXPECT_THAT(text, HasSubstr("op add [i] [i] -> [i] partial(j)\n"));
@@ -158,7 +158,7 @@ TEST(StrategyText, AForwardGraphTakesItsPartOfATrainingGraphs) {
   const MeshGraph forward{b.graph(), small.mesh, {NodeId(0), NodeId(1)}};
   const ShardingStrategy strategy = strategy_of(forward, read_strategy(all, "mine.strategy"));
   EXPECT_EQ(strategy.ops.size(), 2u);
-  EXPECT_EQ(strategy.homes.size(), 2u);
+  EXPECT_EQ(strategy.storage_specs.size(), 2u);
 }
 
 TEST(StrategyText, HeadersSayWhatTheyLack) {
@@ -174,17 +174,17 @@ TEST(StrategyText, HeadersSayWhatTheyLack) {
               HasSubstr("mine.strategy:2:8: expected NAME="));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2 i=2\n"), HasSubstr(":2:12: a second axis 'i'"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\nmesh a i=2\n"),
-              HasSubstr(":3:1: a second line 'mesh'"));
+              HasSubstr(":3:1: a second 'mesh' line; only one is allowed"));
   EXPECT_THAT(
       header("weft-strategy 1\nmesh a i=2\ngather stop\n"),
       HasSubstr(":3:8: expected step, microbatch, use, found 'stop'; did you mean 'step'?"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\nsplits row=2\n"),
-              HasSubstr(":3:8: there is no 'row', only residual, hidden, rows, early-input-grad; "
-                        "did you mean 'rows'?"));
+              HasSubstr(":3:8: unknown split 'row'; expected one of residual, hidden, rows, "
+                        "early-input-grad; did you mean 'rows'?"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\nhomes x [i]\n"),
-              HasSubstr(":3:1: there are no lines 'homes'"));
+              HasSubstr(":3:1: unknown keyword 'homes'"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\n\nweft-strategy 1\n"),
-              HasSubstr(":4:1: another strategy begins here; a file has that of one mesh"));
+              HasSubstr(":4:1: a second strategy begins here; a file may hold only one mesh's"));
   const StrategyText text =
       read_strategy("weft-strategy 1\nmesh a i=2\nsplits residual=2 rows=4\n", "x");
   EXPECT_EQ(text.splits, (FeatureSplits{2, 1, 4}));
@@ -214,12 +214,12 @@ TEST(StrategyText, MistakesHavePlaceAndNearestName) {
   EXPECT_THAT(small.refusal("head [j+i,-]", "head [j+i]"),
               HasSubstr("mine.strategy:6:11: 'head' [16,6] has 2 dimensions, not 1"));
   EXPECT_THAT(small.refusal("home targets [i]", "home x [i,-]"),
-              HasSubstr("mine.strategy:10:6: 'x' stands in line 9 already"));
+              HasSubstr("mine.strategy:10:6: 'x' was already given in line 9"));
   EXPECT_THAT(small.refusal("home head [j+i,-]", ""),
               HasSubstr("'head' is not computed on mesh 'square' and has no home; say how it is "
                         "kept, as in 'home head [-,-]'"));
   EXPECT_THAT(small.refusal("home x [i,-]", "home x [i,-] partial(j)"),
-              HasSubstr("mine.strategy:9:14: nothing more was expected in this line"));
+              HasSubstr("mine.strategy:9:14: unexpected text at the end of this line"));
   EXPECT_THAT(small.refusal("home x [i,-]", "home x"), HasSubstr("9:6: expected 'home NAME"));
   EXPECT_THAT(small.refusal("home x [i,-]", "home x [i,-"), HasSubstr("9:8: expected the axes"));
 }

@@ -6,11 +6,11 @@
 namespace weft::mesh {
 
 /// Kind of features that a dimension holds, by its logical name.
-enum class Stream : std::uint8_t {
+enum class FeatureKind : std::uint8_t {
   kNone,
   kResidual,  ///< "embed"
   kHidden,    ///< "heads", "mlp", "vocab": between an expand and a contract
 };
-Stream feature_kind_of(const std::string& label);
+FeatureKind feature_kind_of(const std::string& label);
 
 }  // namespace weft::mesh

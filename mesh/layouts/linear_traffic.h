@@ -25,7 +25,8 @@ struct TensorTraffic {
 /// those that split tokens (Bian et al. 2021, section 3.2; SUMMA, Megatron and ZeRO likewise, with
 /// their axes). Axes may differ in size; every dimension must divide. Traffic per microbatch counts
 /// once per microbatch.
-std::vector<TensorTraffic> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
-                                      const LinearShape& shape, int microbatches);
+std::vector<TensorTraffic> predict_linear_traffic(const LayoutChoice& choice,
+                                                  const DeviceMesh& mesh, const LinearShape& shape,
+                                                  int microbatches);
 
 }  // namespace weft::mesh

@@ -55,10 +55,10 @@ PipelineExecutor::Recovered PipelineExecutor::recover(const Error& why) {
   const auto connect = [&] {
     guarded([&] {
       devices_.find_devices();
-      for (const transfer::DeviceId device : devices_.fresh()) {
+      for (const transfer::DeviceId device : devices_.new_devices()) {
         hosts.insert(devices_.host_of(device));
         outdated_.insert(device);
-        for (Kept& kept : kept_) kept.without.insert(device);
+        for (Snapshot& snapshot : snapshots_) snapshot.missing_devices.insert(device);
       }
       if (begun_) reconnect_devices();
       else begin({});
@@ -67,7 +67,7 @@ PipelineExecutor::Recovered PipelineExecutor::recover(const Error& why) {
   const auto mended = recovery_.recover(why, devices_, connect);
   Recovered recovered{mended.cause, fmt::format("{}", fmt::join(hosts, ", ")), mended.restart,
                       mended.most};
-  if (const auto slot = newest_snapshot()) recovered.kept_step = kept_[*slot].step;
+  if (const auto slot = newest_snapshot()) recovered.kept_step = snapshots_[*slot].step;
   return recovered;
 }
 
@@ -75,78 +75,79 @@ PipelineExecutor::Recovered PipelineExecutor::recover(const Error& why) {
 std::optional<std::size_t> PipelineExecutor::newest_snapshot() const {
   std::array<std::size_t, InMemoryCheckpoint::kSlots> slots{};
   std::iota(slots.begin(), slots.end(), 0);
-  std::ranges::sort(slots, std::greater(), [&](std::size_t slot) { return kept_[slot].step; });
+  std::ranges::sort(slots, std::greater(), [&](std::size_t slot) { return snapshots_[slot].step; });
   for (const std::size_t slot : slots)
-    if (kept_[slot].step > 0 && fetch_of(slot)) return slot;
+    if (snapshots_[slot].step > 0 && fetch_of(slot)) return slot;
   return std::nullopt;
 }
 
 std::optional<std::vector<Program>> PipelineExecutor::fetch_of(std::size_t slot) const {
-  const Kept& kept = kept_[slot];
-  return compile_fetch(plan_.partition, plan_.topology, kept.groups, slot, kept.held, kept.without);
+  const Snapshot& snapshot = snapshots_[slot];
+  return compile_fetch(plan_.partition, plan_.topology, snapshot.groups, slot, snapshot.on_backups,
+                       snapshot.missing_devices);
 }
 
 void PipelineExecutor::run_programs(const std::vector<Program>& programs, std::string what) {
   StepRequest request;
   request.program = programs.front().name;
-  request.run = ++runs_;
+  request.execution_number = ++runs_;
   run_step(request, watch(request, std::move(what), &programs));
 }
 
 void PipelineExecutor::snapshot_state(std::int64_t steps_done) {
-  if (plan_.kept.empty() || options_.recovery.copy_every == 0) return;
+  if (plan_.snapshots.empty() || options_.recovery.copy_every == 0) return;
   guarded([&] {
     finish_replication();
     start_replication();
-    keep_due_ = keep_due_ || steps_done % options_.recovery.copy_every == 0;
+    snapshot_due_ = snapshot_due_ || steps_done % options_.recovery.copy_every == 0;
     // Slow links get fewer copies: the last one must have arrived.
-    if (!keep_due_ || hold_due_ || holding_) return;
-    const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
-    kept_[slot] = {};
+    if (!snapshot_due_ || replication_due_ || replicating_) return;
+    const std::size_t slot = snapshots_[0].step <= snapshots_[1].step ? 0 : 1;
+    snapshots_[slot] = {};
     publish_manifest();  // before the slot is overwritten
-    run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
-    kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
+    run_programs(plan_.snapshots.slots[slot].snapshot, "the copy for recovery");
+    snapshots_[slot] = {steps_done, !plan_.snapshots.has_backups(), plan_.snapshots.groups, {}};
     publish_manifest();
-    keep_due_ = false;
-    if (plan_.kept.sends()) hold_due_ = slot;
+    snapshot_due_ = false;
+    if (plan_.snapshots.has_backups()) replication_due_ = slot;
     start_replication();
   });
 }
 
 void PipelineExecutor::start_replication() {
-  if (!hold_due_) return;
+  if (!replication_due_) return;
   const std::unique_lock lock(beside_, std::try_to_lock);
   if (!lock.owns_lock()) return;  // a checkpoint batch is running; try again after the next step
   StepRequest request;
-  request.program = plan_.kept.slots[*hold_due_].hold.front().name;
-  request.run = ++runs_;
-  hold_.emplace(
+  request.program = plan_.snapshots.slots[*replication_due_].replicate_to_backup.front().name;
+  request.execution_number = ++runs_;
+  replication_.emplace(
       devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_in_background>(request));
-  hold_request_ = request;
-  holding_ = std::exchange(hold_due_, std::nullopt);
+  replication_request_ = request;
+  replicating_ = std::exchange(replication_due_, std::nullopt);
 }
 
 void PipelineExecutor::finish_replication() {
-  if (!holding_) return;
+  if (!replicating_) return;
   const std::unique_lock lock(beside_, std::try_to_lock);
-  if (!lock.owns_lock() || !hold_->ready()) return;
-  hold_->get();
-  hold_.reset();
-  kept_[*std::exchange(holding_, std::nullopt)].held = true;
+  if (!lock.owns_lock() || !replication_->ready()) return;
+  replication_->get();
+  replication_.reset();
+  snapshots_[*std::exchange(replicating_, std::nullopt)].on_backups = true;
   publish_manifest();
 }
 
 void PipelineExecutor::cancel_replication() {
   const std::lock_guard lock(beside_);
-  if (hold_) hold_->cancel();
-  hold_.reset();
-  holding_.reset();
-  hold_due_.reset();
+  if (replication_) replication_->cancel();
+  replication_.reset();
+  replicating_.reset();
+  replication_due_.reset();
 }
 
 void PipelineExecutor::discard_snapshots() {
   cancel_replication();
-  kept_ = {};
+  snapshots_ = {};
   publish_manifest();
 }
 
@@ -156,7 +157,7 @@ std::string digest_of(const std::vector<ReplicaGroup>& groups) {
   std::string text;
   for (const ReplicaGroup& group : groups) {
     for (const transfer::DeviceId device : group.devices) text += fmt::format("{} ", device);
-    if (group.holder) text += fmt::format("> {} ", *group.holder);
+    if (group.backup_device) text += fmt::format("> {} ", *group.backup_device);
     text += fmt::format("{}\n", group.bytes);
   }
   return sha256(std::as_bytes(std::span(text)));
@@ -166,59 +167,62 @@ std::string digest_of(const std::vector<ReplicaGroup>& groups) {
 
 void PipelineExecutor::publish_manifest() {
   SnapshotManifest note{++notes_,
-                        digest_of(plan_.kept.groups),
+                        digest_of(plan_.snapshots.groups),
                         {},
                         plan_.no_copies_reason,
                         plan_.no_snapshots_reason};
-  for (const Kept& kept : kept_) {
+  for (const Snapshot& snapshot : snapshots_) {
     // Slots kept by other groups are only complete with state that this process alone has.
-    const bool whole = kept.groups == plan_.kept.groups && kept.without.empty();
-    note.slots.push_back({whole ? kept.step : 0, kept.held});
+    const bool whole =
+        snapshot.groups == plan_.snapshots.groups && snapshot.missing_devices.empty();
+    note.slots.push_back({whole ? snapshot.step : 0, snapshot.on_backups});
   }
-  devices_.all().tell<&DeviceActor::remember>(note);
+  devices_.all().tell<&DeviceActor::store_note>(note);
 }
 
 void PipelineExecutor::fetch_manifest() {
   SnapshotManifest newest;
-  const auto notes = devices_.all().call<&DeviceActor::recall>().get();
+  const auto notes = devices_.all().call<&DeviceActor::load_note>().get();
   for (std::uint32_t i = 0; i < notes.size(); ++i) {
     if (notes[i].number > newest.number) newest = notes[i];
     // A new device has no kept state.
     if (notes[i].number == 0) outdated_.insert(transfer::DeviceId(i));
   }
   notes_ = newest.number;
-  if (newest.number > 0) inherited_ = std::move(newest);
+  if (newest.number > 0) adopted_manifest_ = std::move(newest);
 }
 
-void PipelineExecutor::inherit(const SnapshotManifest& note) {
+void PipelineExecutor::adopt_snapshots(const SnapshotManifest& note) {
   if (!note.no_snapshots_reason.empty()) drop_kept_state(plan_, note.no_snapshots_reason);
   if (!note.no_copies_reason.empty()) drop_checkpoint_copies(plan_, note.no_copies_reason);
   const MeshPlaces& before = devices_.adopted_places();
-  if (plan_.kept.empty() || before.empty()) return;
+  if (plan_.snapshots.empty() || before.empty()) return;
   const std::vector<ReplicaGroup> groups =
-      before == devices_.places() ? plan_.kept.groups
-                                  : make_training_plan(layout_, model_, before).kept.groups;
+      before == devices_.places() ? plan_.snapshots.groups
+                                  : make_training_plan(layout_, model_, before).snapshots.groups;
   if (digest_of(groups) != note.groups) return;
-  for (std::size_t slot = 0; slot < std::min(kept_.size(), note.slots.size()); ++slot)
+  for (std::size_t slot = 0; slot < std::min(snapshots_.size(), note.slots.size()); ++slot)
     if (note.slots[slot].step > 0)
-      kept_[slot] = {note.slots[slot].step, note.slots[slot].held, groups, outdated_};
+      snapshots_[slot] = {note.slots[slot].step, note.slots[slot].on_backups, groups, outdated_};
 }
 
 void PipelineExecutor::restore_snapshot() {
   guarded([&] {
     const std::size_t slot = newest_snapshot().value();
-    Kept& kept = kept_[slot];
-    if (!kept.without.empty()) {
+    Snapshot& snapshot = snapshots_[slot];
+    if (!snapshot.missing_devices.empty()) {
       const std::vector<Program> fetch = fetch_of(slot).value();
       install(fetch);
-      run_programs(fetch, "the restoration of devices that are new");
+      run_programs(fetch, "restoring the state of new devices");
     }
-    run_programs(plan_.kept.slots[slot].back, "the restoration of the state");
-    const bool held = kept.held && kept.without.empty() && kept.groups == plan_.kept.groups;
-    kept_[1 - slot] = {};
-    kept = {kept.step, held || !plan_.kept.sends(), plan_.kept.groups, {}};
+    run_programs(plan_.snapshots.slots[slot].restore_from_snapshot, "restoring the state");
+    const bool on_backups = snapshot.on_backups && snapshot.missing_devices.empty() &&
+                            snapshot.groups == plan_.snapshots.groups;
+    snapshots_[1 - slot] = {};
+    snapshot = {
+        snapshot.step, on_backups || !plan_.snapshots.has_backups(), plan_.snapshots.groups, {}};
     publish_manifest();
-    if (!kept.held) hold_due_ = slot;
+    if (!snapshot.on_backups) replication_due_ = slot;
     start_replication();
   });
 }

@@ -1,4 +1,4 @@
-#include "mesh/layouts/linear_law.h"
+#include "mesh/layouts/linear_traffic.h"
 
 #include <algorithm>
 #include <vector>
@@ -14,26 +14,29 @@ bool has(const std::vector<int>& axes, int axis) {
 
 }  // namespace
 
-std::vector<TensorTraffic> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
-                                      const LinearShape& shape, int microbatches) {
+std::vector<TensorTraffic> predict_linear_traffic(const LayoutChoice& choice,
+                                                  const DeviceMesh& mesh, const LinearShape& shape,
+                                                  int microbatches) {
   const LayoutAxes axes = axes_of(choice, mesh);
   const LinearAxes& linear = shape.is_expand ? axes.expand : axes.contract;
-  // Parameters are kept split over spare axes. Gradients are summed over token axes.
+  // Parameters are kept split over parameter_axes axes. Gradients are summed over token axes.
   std::vector<int> gathered, summed;
   for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
     const auto axis = static_cast<int>(a);
     if (has(linear.k, axis) || has(linear.n, axis)) continue;
-    if (has(axes.spare, axis)) gathered.push_back(axis);
+    if (has(axes.parameter_axes, axis)) gathered.push_back(axis);
     else if (has(axes.tokens, axis)) summed.push_back(axis);
   }
-  const auto size = [&](const std::vector<int>& of) { return static_cast<double>(ways(of, mesh)); };
+  const auto size = [&](const std::vector<int>& of) {
+    return static_cast<double>(num_parts(of, mesh));
+  };
   const double tokens = size(axes.tokens), k = size(linear.k), n = size(linear.n);
   const double w = shape.k * shape.n / (k * n * size(gathered));
-  const Gather gather = choice.gather.value_or(Gather::kMicrobatch);
-  const bool for_use = gather == Gather::kUse;
+  const GatherFrequency gather = choice.gather.value_or(GatherFrequency::kMicrobatch);
+  const bool for_use = gather == GatherFrequency::kUse;
   const double times = microbatches;
   const double again = for_use ? times : 0;
-  const double gathers = (gather == Gather::kStep ? 1 : times) + again;
+  const double gathers = (gather == GatherFrequency::kStep ? 1 : times) + again;
   const double reductions = for_use ? times : 1;
   const double x_again = axes.split_residual ? again : 0;
 

@@ -1,4 +1,4 @@
-#include "mesh/layouts/internal/apply.h"
+#include "mesh/layouts/internal/apply_layout.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "mesh/layouts/feature_kind.h"
 #include "mesh/layouts/internal/greedy.h"
 #include "mesh/layouts/labels.h"
-#include "mesh/layouts/stream.h"
 
 namespace weft::mesh {
 namespace {
@@ -18,12 +18,13 @@ namespace {
 /// Builder of the strategy, node by node.
 class Application {
  public:
-  Application(const MeshGraph& part, const LayoutAxes& axes, Gather gather, int microbatches)
+  Application(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather,
+              int microbatches)
       : part_(part),
         graph_(part.graph),
         axes_(axes),
         labels_(propagate_labels(part.graph)),
-        gradients_go_home_(gather == Gather::kUse || microbatches == 1) {
+        gradients_go_home_(gather == GatherFrequency::kUse || microbatches == 1) {
     result_.gather = gather;
   }
 
@@ -46,7 +47,7 @@ class Application {
   /// Returns the last dimension that holds features, if any.
   std::optional<std::size_t> feature_dimension(ValueId id) const {
     for (std::size_t d = labels(id).size(); d-- > 0;)
-      if (feature_kind_of(labels(id)[d]) != Stream::kNone) return d;
+      if (feature_kind_of(labels(id)[d]) != FeatureKind::kNone) return d;
     return std::nullopt;
   }
   std::optional<std::size_t> dimension(ValueId id, std::string_view label) const {
@@ -54,8 +55,8 @@ class Application {
     if (at == labels(id).end()) return std::nullopt;
     return at - labels(id).begin();
   }
-  const std::vector<int>& features(Stream stream) const {
-    return stream == Stream::kResidual ? axes_.contract.n : axes_.expand.n;
+  const std::vector<int>& features(FeatureKind stream) const {
+    return stream == FeatureKind::kResidual ? axes_.contract.n : axes_.expand.n;
   }
 
   void find_inputs() {
@@ -78,7 +79,7 @@ class Application {
       for (const std::size_t d : dimensions) {
         std::vector<int> more = spec.dims[d];
         more.push_back(axis);
-        if (shape[d] % ways(more, part_.mesh) != 0) continue;
+        if (shape[d] % num_parts(more, part_.mesh) != 0) continue;
         spec.dims[d] = std::move(more);
         break;
       }
@@ -90,9 +91,9 @@ class Application {
     const auto feature = feature_dimension(id);
     std::vector<std::size_t> order;
     if (matrices_.contains(id)) {
-      const Stream in = feature_kind_of(labels(id).front());
-      if (in != Stream::kNone && *feature > 0) {
-        spec.dims[0] = in == Stream::kResidual ? axes_.expand.k : axes_.contract.k;
+      const FeatureKind in = feature_kind_of(labels(id).front());
+      if (in != FeatureKind::kNone && *feature > 0) {
+        spec.dims[0] = in == FeatureKind::kResidual ? axes_.expand.k : axes_.contract.k;
         spec.dims[*feature] = features(feature_kind_of(labels(id)[*feature]));
       }
     } else {
@@ -103,7 +104,7 @@ class Application {
       if (!axes_.split_vectors) return spec;
     }
     for (std::size_t d = 0; d < shape(id).size(); ++d) order.push_back(d);
-    spread(spec, shape(id), axes_.spare, order);
+    spread(spec, shape(id), axes_.parameter_axes, order);
     return spec;
   }
 
@@ -115,15 +116,15 @@ class Application {
     if (!batch || !feature || !splits_features()) return std::nullopt;
     // Products per slice of a vocabulary stay on the device that has the slice.
     if (std::ranges::count_if(labels(id), [](const std::string& label) {
-          return feature_kind_of(label) != Stream::kNone;
+          return feature_kind_of(label) != FeatureKind::kNone;
         }) > 1)
       return std::nullopt;
     Spec spec = Spec::replicated(shape(id).size());
-    const Stream stream = feature_kind_of(labels(id)[*feature]);
+    const FeatureKind stream = feature_kind_of(labels(id)[*feature]);
     spec.dims[*batch] = axes_.tokens;
     spec.dims[*feature] = features(stream);
     std::vector<std::size_t> order{*batch};
-    if (stream == Stream::kResidual) {
+    if (stream == FeatureKind::kResidual) {
       if (!axes_.split_residual) return spec;
       if (const auto sequence = dimension(id, "sequence")) order.push_back(*sequence);
     }
@@ -135,14 +136,14 @@ class Application {
     spread(spec, shape(id), left, order);
     for (const int axis : left) {
       if (spec.is_replicated_over(axis)) {
-        const std::int64_t split = ways(axes_.tokens, part_.mesh) * ways(left, part_.mesh);
+        const std::int64_t split =
+            num_parts(axes_.tokens, part_.mesh) * num_parts(left, part_.mesh);
         const std::int64_t rows = shape(id)[*batch];
-        throw_error(
-            ErrorCode::kInvalidConfig,
-            "'{}' {} is kept split {} ways by batch on mesh {}, and {} rows in a microbatch "
-            "do not divide; the next number that does is {}",
-            graph_.value(id).name, weft::to_string(shape(id)), split, to_string(part_.mesh), rows,
-            (rows + split - 1) / split * split);
+        throw_error(ErrorCode::kInvalidConfig,
+                    "'{}' {} is split {} ways by batch on mesh {}, but a microbatch has {} rows, "
+                    "which is no multiple of that; use {} rows",
+                    graph_.value(id).name, weft::to_string(shape(id)), split, to_string(part_.mesh),
+                    rows, (rows + split - 1) / split * split);
       }
     }
     return spec;
@@ -177,7 +178,7 @@ class Application {
     if (found != current_.end()) return found->second;
     const std::optional<Spec> home = home_of(id);
     Spec spec = home ? *home : by_tokens(id);
-    result_.homes[id] = spec;
+    result_.storage_specs[id] = spec;
     return current_[id] = std::move(spec);
   }
 
@@ -191,15 +192,14 @@ class Application {
     const std::vector<int>& of_w = signature.inputs[1];
     const std::size_t k = transposed ? of_w.size() - 1 : 0;
     const auto out = feature_dimension(y);
-    const Stream from = feature_kind_of(labels(w)[k]);
-    const Stream to = out ? feature_kind_of(labels(y)[*out]) : Stream::kNone;
-    if (from == Stream::kNone || to == Stream::kNone || from == to)
-      throw_error(
-          ErrorCode::kInvalidConfig,
-          "the linear '{}' goes from '{}' to '{}'; its linears must go from 'embed' to 'heads', "
-          "'mlp' or 'vocab', or back: take rules or fsdp for this model",
-          graph_.value(y).name, labels(w)[k], out ? labels(y)[*out] : "");
-    const LinearAxes& axes = from == Stream::kResidual ? axes_.expand : axes_.contract;
+    const FeatureKind from = feature_kind_of(labels(w)[k]);
+    const FeatureKind to = out ? feature_kind_of(labels(y)[*out]) : FeatureKind::kNone;
+    if (from == FeatureKind::kNone || to == FeatureKind::kNone || from == to)
+      throw_error(ErrorCode::kInvalidConfig,
+                  "the linear '{}' maps '{}' to '{}', but this layout supports only linears from "
+                  "'embed' to 'heads', 'mlp' or 'vocab', or back; use rules or fsdp for this model",
+                  graph_.value(y).name, labels(w)[k], out ? labels(y)[*out] : "");
+    const LinearAxes& axes = from == FeatureKind::kResidual ? axes_.expand : axes_.contract;
     sharding.axes[of_w[k]] = axes.k;
     sharding.axes[signature.outputs[0][*out]] = axes.n;
     return sharding;
@@ -302,7 +302,7 @@ class Application {
       case OpKind::kConvolution:
         if (splits_features())
           throw_error(ErrorCode::kInvalidConfig,
-                      "it has no way for convolutions, such as '{}': take rules or fsdp",
+                      "it does not support convolutions such as '{}'; use rules or fsdp",
                       graph_.value(node.outputs[0]).name);
         break;
       default: break;
@@ -314,14 +314,14 @@ class Application {
     const Node& node = graph_.node(id);
     const FactorSignature signature = factor_signature(graph_, node);
     OpSharding sharding = sharding_of(id, signature);
-    check(part_, id, sharding);
+    check_op_sharding(part_, id, sharding);
     const OpSpecs specs = specs_of(signature, sharding);
     for (const ValueId input : node.inputs) current(input);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
       Spec spec = specs.outputs[i];
       if (const auto home = home_of(output)) {
-        result_.homes[output] = *home;
+        result_.storage_specs[output] = *home;
         spec = *home;
       }
       current_[output] = std::move(spec);
@@ -343,8 +343,8 @@ class Application {
 
 }  // namespace
 
-ShardingStrategy apply(const MeshGraph& part, const LayoutAxes& axes, Gather gather,
-                       int microbatches) {
+ShardingStrategy apply_layout(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather,
+                              int microbatches) {
   return Application(part, axes, gather, microbatches).make();
 }
 

@@ -13,28 +13,28 @@ namespace weft::mesh {
 
 /// Queue of callbacks from other threads, which the owner runs on its own thread in order of
 /// arrival. Any thread.
-class Inbox final {
+class CallbackQueue final {
  public:
-  using News = std::function<void()>;
+  using QueuedCallback = std::function<void()>;
 
-  /// Announces work that ends with put() or withdraw().
+  /// Announces work that ends with put() or cancel_expected().
   void expect() {
     const std::lock_guard lock(mutex_);
     ++expected_;
   }
-  void put(News news) {
+  void put(QueuedCallback callback) {
     const std::lock_guard lock(mutex_);
-    news_.push_back(std::move(news));
+    queue_.push_back(std::move(callback));
     end_one();
   }
-  void withdraw() {
+  void cancel_expected() {
     const std::lock_guard lock(mutex_);
     end_one();
   }
 
-  std::vector<News> take() {
+  std::vector<QueuedCallback> take() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(news_, {});
+    return std::exchange(queue_, {});
   }
   /// Returns whether no work is expected.
   bool quiescent() const {
@@ -54,8 +54,8 @@ class Inbox final {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable idle_;
-  std::vector<News> news_;      // guarded by mutex_
-  std::uint64_t expected_ = 0;  // guarded by mutex_
+  std::vector<QueuedCallback> queue_;  // guarded by mutex_
+  std::uint64_t expected_ = 0;         // guarded by mutex_
 };
 
 }  // namespace weft::mesh

@@ -23,16 +23,16 @@ namespace weft::mesh {
 ///
 /// Owned by the driver. One thread at a time, except for all(), names(), names_with_places() and
 /// report().
-class DeviceActors final : public actors::RunMeshes {
+class DeviceGroup final : public actors::RunMeshes {
  public:
   /// `batches`: bytes for OpenBatches. A device that does not answer within `patience` counts as
   /// dead.
-  DeviceActors(actors::Cluster& cluster, const std::vector<MeshConfig>& meshes,
-               std::vector<std::byte> batches, Nanoseconds patience)
+  DeviceGroup(actors::Cluster& cluster, const std::vector<MeshConfig>& meshes,
+              std::vector<std::byte> batches, Nanoseconds patience)
       : cluster_(cluster), wanted_(meshes), batches_(std::move(batches)), patience_(patience) {}
 
   /// Adopts the devices of the previous driver, after this driver was restarted.
-  void take_over();
+  void adopt_devices();
   /// Returns the meshes to start: one device process with one actor per rank.
   std::vector<Wanted> wanted() const override;
   std::vector<actors::MeshKey> keys() const override { return keys_; }
@@ -43,17 +43,17 @@ class DeviceActors final : public actors::RunMeshes {
   void drop_from(std::size_t mesh) override;
   /// Reads from the cluster where all devices are, and numbers them. All must have been started.
   void find_devices();
-  /// Places of adopted devices; empty if take_over() did not find all meshes of the layout.
-  const MeshPlaces& adopted_places() const { return inherited_places_; }
+  /// Places of adopted devices; empty if adopt_devices() did not find all meshes of the layout.
+  const MeshPlaces& adopted_places() const { return adopted_places_; }
   /// Devices that the last find_devices() found to be new.
-  const std::set<transfer::DeviceId>& fresh() const { return fresh_; }
+  const std::set<transfer::DeviceId>& new_devices() const { return new_devices_; }
   /// Places that the head chose.
   const MeshPlaces& places() const { return places_; }
   /// Creates the actors' devices and connects them and the driver on the data plane.
   std::unique_ptr<CheckpointEndpoint> open(const DeviceNumbering& numbering,
                                            const DeviceConfig& config);
   /// Ends all device processes and returns when they have exited.
-  void end() { meshes_.clear(); }
+  void end_processes() { meshes_.clear(); }
 
   std::size_t size() const { return names_.size(); }
   const DeviceActorMeshes& meshes() const { return meshes_; }
@@ -80,16 +80,16 @@ class DeviceActors final : public actors::RunMeshes {
   const std::vector<std::byte> batches_;
   const Nanoseconds patience_;
   DeviceActorMeshes meshes_;
-  std::vector<std::set<std::uint32_t>> fresh_ranks_;            ///< New ranks, by mesh.
+  std::vector<std::set<std::uint32_t>> new_ranks_;              ///< New ranks, by mesh.
   std::vector<actors::MeshKey> keys_;                           ///< Keys by mesh.
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
-  MeshPlaces places_, inherited_places_;
+  MeshPlaces places_, adopted_places_;
   /// File descriptors reserved for connections to replacement devices.
   DescriptorReserve reserve_{kReservedDescriptors};
   std::vector<std::string> names_;                 ///< Names by DeviceId.
   std::vector<int> slots_;                         ///< Slots by DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< Machines by host.
-  std::set<transfer::DeviceId> fresh_;
+  std::set<transfer::DeviceId> new_devices_;
   std::uint64_t epoch_ = 0;  ///< Sum of the meshes' epochs.
 };
 

@@ -1,4 +1,4 @@
-#include "mesh/executor/device_actors.h"
+#include "mesh/executor/device_group.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,25 +17,25 @@ constexpr Nanoseconds kAskAgainWithin = std::chrono::seconds(1);
 
 }  // namespace
 
-std::vector<actors::RunMeshes::Wanted> DeviceActors::wanted() const {
+std::vector<actors::RunMeshes::Wanted> DeviceGroup::wanted() const {
   std::vector<Wanted> wanted;
   for (const MeshConfig& mesh : wanted_)
     wanted.push_back({mesh.name, MeshShape(mesh.axes), mesh.hosts});
   return wanted;
 }
 
-void DeviceActors::start_next(const actors::MeshPlacement& where) {
+void DeviceGroup::start_next(const actors::MeshPlacement& where) {
   const MeshConfig& mesh = wanted_.at(meshes_.size());
   actors::MeshKey key;
   meshes_.push_back(
       cluster_.spawn<DeviceActor>(key, mesh.name, MeshShape(mesh.axes), where, batches_));
   keys_.push_back(key);
-  fresh_ranks_.emplace_back();
+  new_ranks_.emplace_back();
   for (std::int64_t rank = 0; rank < meshes_.back().size(); ++rank)
-    fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
+    new_ranks_.back().insert(static_cast<std::uint32_t>(rank));
 }
 
-void DeviceActors::take_over() {
+void DeviceGroup::adopt_devices() {
   bool whole = true;
   for (const MeshConfig& mesh : wanted_) {
     actors::MeshKey key;
@@ -44,13 +44,13 @@ void DeviceActors::take_over() {
     if (!whole) continue;  // Meshes start in order, so those after a missing one end here.
     meshes_.push_back(std::move(*taken));
     keys_.push_back(key);
-    fresh_ranks_.emplace_back();
-    inherited_places_.push_back(cluster_.places_of(key));
+    new_ranks_.emplace_back();
+    adopted_places_.push_back(cluster_.places_of(key));
   }
-  if (!whole) inherited_places_.clear();
+  if (!whole) adopted_places_.clear();
 }
 
-std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
+std::vector<std::set<std::uint32_t>> DeviceGroup::find_broken() {
   reserve_.release();  // used by connections to replacement devices
   std::vector<std::set<std::uint32_t>> broken(meshes_.size());
   const auto ask = [&](std::size_t mesh, std::uint32_t rank, Nanoseconds within) {
@@ -79,26 +79,26 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
   return broken;
 }
 
-actors::Cluster::RenewResult DeviceActors::renew(std::size_t mesh,
-                                                 const actors::MeshPlacement& where,
-                                                 const std::set<std::uint32_t>& broken) {
+actors::Cluster::RenewResult DeviceGroup::renew(std::size_t mesh,
+                                                const actors::MeshPlacement& where,
+                                                const std::set<std::uint32_t>& broken) {
   auto renewed = cluster_.renew<DeviceActor>(meshes_[mesh], keys_[mesh], where, broken, batches_);
-  fresh_ranks_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
+  new_ranks_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
   return renewed;
 }
 
-void DeviceActors::drop_from(std::size_t mesh) {
+void DeviceGroup::drop_from(std::size_t mesh) {
   meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(mesh), meshes_.end());
   keys_.resize(mesh);
-  fresh_ranks_.resize(mesh);
+  new_ranks_.resize(mesh);
 }
 
-void DeviceActors::find_devices() {
+void DeviceGroup::find_devices() {
   const actors::ClusterStatus status = cluster_.status();
   places_.clear();
   slots_.clear();
   members_.clear();
-  fresh_.clear();
+  new_devices_.clear();
   epoch_ = 0;
   std::map<std::string, int> slots = first_slot_by_host(status.hosts);
   for (const actors::HostStatus& host : status.hosts)
@@ -108,17 +108,17 @@ void DeviceActors::find_devices() {
     for (std::uint32_t rank = 0; rank < places_.back().size(); ++rank) {
       const actors::HostDevice& place = places_.back()[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
-      if (fresh_ranks_[m].contains(rank))
-        fresh_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));
+      if (new_ranks_[m].contains(rank))
+        new_devices_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));
       members_.emplace_back(m, rank);
     }
     epoch_ += keys_[m].epoch;
   }
-  fresh_ranks_.assign(meshes_.size(), {});
+  new_ranks_.assign(meshes_.size(), {});
 }
 
-std::unique_ptr<CheckpointEndpoint> DeviceActors::open(const DeviceNumbering& numbering,
-                                                       const DeviceConfig& config) {
+std::unique_ptr<CheckpointEndpoint> DeviceGroup::open(const DeviceNumbering& numbering,
+                                                      const DeviceConfig& config) {
   // Valid only for these meshes in this epoch.
   const Secret secret = Secret::random();
   std::set<std::string> hosts;
@@ -155,12 +155,12 @@ std::unique_ptr<CheckpointEndpoint> DeviceActors::open(const DeviceNumbering& nu
   return driver;
 }
 
-actors::ActorRef<DeviceActor> DeviceActors::at(transfer::DeviceId device) const {
+actors::ActorRef<DeviceActor> DeviceGroup::at(transfer::DeviceId device) const {
   const auto [mesh, rank] = members_.at(device.value());
   return meshes_[mesh].rank(rank);
 }
 
-actors::MeshRef<DeviceActor> DeviceActors::all() const {
+actors::MeshRef<DeviceActor> DeviceGroup::all() const {
   actors::MeshRef<DeviceActor>::Addresses addresses;
   for (const auto& mesh : meshes_) {
     for (actors::ActorAddress& actor : mesh.addresses())
@@ -170,7 +170,7 @@ actors::MeshRef<DeviceActor> DeviceActors::all() const {
   return {cluster_.system(), "devices", MeshShape{{"device", size}}, std::move(addresses)};
 }
 
-std::vector<std::string> DeviceActors::names_with_places() const {
+std::vector<std::string> DeviceGroup::names_with_places() const {
   std::vector<std::string> names = names_;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto [mesh, rank] = members_[i];
@@ -179,17 +179,17 @@ std::vector<std::string> DeviceActors::names_with_places() const {
   return names;
 }
 
-const std::string& DeviceActors::host_of(transfer::DeviceId device) const {
+const std::string& DeviceGroup::host_of(transfer::DeviceId device) const {
   const auto [mesh, rank] = members_.at(device.value());
   return places_[mesh][rank].host;
 }
 
-const std::string& DeviceActors::machine_of(transfer::DeviceId device) const {
+const std::string& DeviceGroup::machine_of(transfer::DeviceId device) const {
   return machine_of_.at(host_of(device));
 }
 
-void DeviceActors::report(transfer::DeviceId device, const std::string& kind,
-                          const std::string& line) const {
+void DeviceGroup::report(transfer::DeviceId device, const std::string& kind,
+                         const std::string& line) const {
   const auto [mesh, rank] = members_.at(device.value());
   cluster_.report(kind, keys_[mesh], rank, line);
 }
