@@ -203,13 +203,13 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
         break;
       }
       if (slot->second.death) {
-        failure =
-            Error(slot->second.death->crashed() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
-                  fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
-                              slot->second.pid,
-                              slot->second.death->silence.empty() ? "ended before it was ready:"
-                                                                  : "is not ready:",
-                              slot->second.death->cause(), slot->second.death->log_note()));
+        failure = Error(
+            slot->second.death->crashed() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
+            fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
+                        slot->second.pid,
+                        slot->second.death->silence_text.empty() ? "ended before it was ready:"
+                                                                 : "is not ready:",
+                        slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -252,8 +252,9 @@ void Agent::log_memory_caps(const std::string& mesh,
                             const std::vector<DeviceProcess>& processes) const {
   if (processes.empty() || processes.front().cap.bytes == 0) return;
   const MemoryCap& cap = processes.front().cap;
-  context_.log().info("mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
-                      cap.note.empty() ? "" : "; no control group: " + cap.note);
+  context_.log().info(
+      "mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
+      cap.fallback_reason.empty() ? "" : "; no control group: " + cap.fallback_reason);
 }
 
 std::uint32_t Agent::ready(std::uint64_t id, const MemoryCap& cap) {
@@ -271,9 +272,9 @@ void Agent::process_timed_out(ProcessId process, std::int64_t silence_ns) {
   for (const auto& [id, slot] : slots_) {
     if (!slot.process || slot.process->id != process) continue;
     ExitReport evidence;
-    evidence.known = true;
+    evidence.has_parent_report = true;
     evidence.pid = slot.pid;
-    evidence.silence = describe_silence(Nanoseconds(silence_ns), slot.pid);
+    evidence.silence_text = describe_silence(Nanoseconds(silence_ns), slot.pid);
     evidence.log_file = slot.log_file;
     evidence.read_log();
     return died(id, evidence);

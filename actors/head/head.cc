@@ -285,21 +285,21 @@ void Head::process_died(const DeathReport& report) {
 
 void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
                 const std::string& host_failure, bool local_log) {
-  ProcessFailure casualty;
-  casualty.actor = actor_label(mesh.request, rank);
-  casualty.mesh = key.name;
-  casualty.epoch = key.epoch;
-  casualty.rank = rank;
-  casualty.host = mesh.places[rank].host;
-  casualty.device = mesh.places[rank].device;
-  casualty.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
-  casualty.evidence = evidence;
-  casualty.host_failure = host_failure;
-  if (casualty.evidence.log_file.empty() && rank < mesh.processes.size()) {
-    casualty.evidence.log_file = mesh.processes[rank].log_file;
-    if (local_log) casualty.evidence.read_log();
+  ProcessFailure failure;
+  failure.actor = actor_label(mesh.request, rank);
+  failure.mesh = key.name;
+  failure.epoch = key.epoch;
+  failure.rank = rank;
+  failure.host = mesh.places[rank].host;
+  failure.device = mesh.places[rank].device;
+  failure.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
+  failure.evidence = evidence;
+  failure.host_failure = host_failure;
+  if (failure.evidence.log_file.empty() && rank < mesh.processes.size()) {
+    failure.evidence.log_file = mesh.processes[rank].log_file;
+    if (local_log) failure.evidence.read_log();
   }
-  const Incident& incident = book_.record(casualty).incident;
+  const Incident& incident = book_.record(failure).incident;
   mesh.failed = true;
   mesh.incident = incident;
   mesh.dead.insert(rank);
@@ -309,11 +309,10 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitRe
   store_.add_incident(incident);
   const auto owner = owners_.find(mesh.owner);
   const std::string run = owner == owners_.end() ? "" : owner->second.offer.name;
-  event(
-      run.starts_with("run ") && !casualty.is_whole_mesh()
-          ? fmt::format("{}; weft logs {} '{}'", casualty.in_short(), run.substr(4), casualty.actor)
-          : casualty.in_short(),
-      casualty.describe());
+  event(run.starts_with("run ") && !failure.is_whole_mesh()
+            ? fmt::format("{}; weft logs {} '{}'", failure.summary(), run.substr(4), failure.actor)
+            : failure.summary(),
+        failure.describe());
 }
 
 void Head::notify_mesh_failed(const Mesh& mesh) {

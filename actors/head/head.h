@@ -192,7 +192,7 @@ class Head final {
     std::vector<std::string> reached_by = {};  // Hosts that reach it while it is suspect or away.
     std::optional<TimePoint> meshes_fail_at =
         {};                    // Time when its meshes fail, if it is still away.
-    std::string silence = {};  // Reason then: "has been silent for 10.2 s".
+    std::string silence = {};  // Reason then: "has not responded for 10.2 s".
   };
   struct Owner : OwnerRow {
     std::uint64_t visit = 0;  // Grows with each own(). Requests of earlier visits have no receiver.

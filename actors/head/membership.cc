@@ -291,7 +291,7 @@ void Head::let_go(const std::string& name) {
   if (found == hosts_.end() || !found->second.leaving) return;
   const Host& host = found->second;
   ExitReport orderly;
-  orderly.known = true;
+  orderly.has_parent_report = true;
   orderly.pid = host.offer.pid;
   const ProcessId owner = context_.caller().id;
   for (auto& [key, mesh] : meshes_) {
@@ -314,7 +314,7 @@ void Head::leave(const std::string& why) {
   const Host* host = host_of(context_.caller().id);
   if (host == nullptr) return;
   ExitReport orderly;
-  orderly.known = true;
+  orderly.has_parent_report = true;
   orderly.pid = host->offer.pid;
   remove_host(std::string(host->offer.name), orderly, "has left: " + why);
 }
@@ -328,11 +328,11 @@ void Head::host_died(HostDeath death) {
   const auto host = hosts_.find(death.host);
   if (host == hosts_.end()) return;
   const ProcessRef agent = host->second.agent;
-  remove_host(death.host, death.evidence, death.evidence.verdict());
+  remove_host(death.host, death.evidence, death.evidence.summary());
   context_.system().declare_dead(
       agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
-                                              death.evidence.pid, death.evidence.verdict())));
+                                              death.evidence.pid, death.evidence.summary())));
 }
 
 std::vector<ProcessRef> Head::probers_of(const Host& host) const {
@@ -401,14 +401,14 @@ void Head::fail_silent(Host& host) {
   host.meshes_fail_at.reset();
   ExitReport evidence;
   evidence.pid = host.offer.pid;
-  evidence.silence = host.silence;
+  evidence.silence_text = host.silence;
   fail_meshes_on(host, evidence,
-                 fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
+                 fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.summary()));
   // Fails launches that wait for the host.
   context_.system().fail_calls(
       host.agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("host {} (agent pid {}) {}", host.offer.name,
-                                              host.offer.pid, evidence.verdict())));
+                                              host.offer.pid, evidence.summary())));
 }
 
 void Head::peer_lost(ProcessId peer, bool cut_off) {
@@ -418,7 +418,7 @@ void Head::peer_lost(ProcessId peer, bool cut_off) {
   } else if (host != nullptr) {
     ExitReport evidence;
     evidence.pid = host->offer.pid;
-    remove_host(std::string(host->offer.name), evidence, evidence.verdict());
+    remove_host(std::string(host->offer.name), evidence, evidence.summary());
   }
   owner_lost(peer, cut_off);
 }
@@ -446,7 +446,7 @@ void Head::look() {
   for (const std::string& name : hosts) {
     ExitReport evidence;
     evidence.pid = hosts_.at(name).offer.pid;
-    evidence.silence = how;
+    evidence.silence_text = how;
     remove_host(name, evidence, how);
   }
   for (auto& [key, mesh] : meshes_)

@@ -165,16 +165,16 @@ void RunHistory::detached_ended(const DetachedRunExit& end) {
   if (record == nullptr) return;
   if (record->ended() && record->state != RunState::kLost) return;
   const ExitReport& evidence = end.evidence;
-  if (evidence.orderly()) return close(*record, RunState::kDone, "", std::nullopt);
+  if (evidence.exited_cleanly()) return close(*record, RunState::kDone, "", std::nullopt);
   if (std::erase(cancelled_at_once_, record->number) > 0)
     return close(*record, RunState::kInterrupted, "weft cancel --now", std::nullopt);
-  if (!evidence.violent() && evidence.status == kInterruptedStatus)
+  if (!evidence.was_signalled() && evidence.status == kInterruptedStatus)
     return close(*record, RunState::kInterrupted, "", std::nullopt);
   close(*record, RunState::kFailed,
-        fmt::format(
-            "its weft run (pid {}) on host {} {}{}", evidence.pid, end.host,
-            evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause(),
-            evidence.log_note()),
+        fmt::format("its weft run (pid {}) on host {} {}{}", evidence.pid, end.host,
+                    evidence.was_signalled() ? "died: " + evidence.cause()
+                                             : "ended with " + evidence.cause(),
+                    evidence.log_note()),
         std::nullopt);
 }
 

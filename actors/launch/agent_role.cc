@@ -19,7 +19,7 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/net/network.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/signal_handler.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"

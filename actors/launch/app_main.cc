@@ -19,7 +19,7 @@
 #include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/signal_handler.h"
 #include "core/base/clock.h"
 #include "core/base/descriptors.h"

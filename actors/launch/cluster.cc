@@ -228,9 +228,9 @@ void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
       for (const DeviceProcess& member : members) {
         if (member.process.id != process || failed_.contains(key)) continue;
         report = DeathReport{key, member.rank, member.place.device, {}};
-        report->evidence.known = true;
+        report->evidence.has_parent_report = true;
         report->evidence.pid = member.pid;
-        report->evidence.silence = describe_silence(silence, 0);
+        report->evidence.silence_text = describe_silence(silence, 0);
         report->evidence.log_file = member.log_file;
       }
     }
@@ -499,7 +499,7 @@ void Cluster::report_host_death(const std::string& host, const ExitReport& evide
 void Cluster::report_head_death(const ExitReport& evidence) {
   lost(Error(ErrorCode::kPeerDied,
              fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
-                         evidence.verdict(), evidence.log_note())));
+                         evidence.summary(), evidence.log_note())));
 }
 
 }  // namespace weft::actors

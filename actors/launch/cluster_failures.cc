@@ -34,7 +34,7 @@ void Cluster::clear_failures() {
 
 std::string Cluster::root_cause(const Error& error) const {
   const std::lock_guard lock(mutex_);
-  return first_incident_ ? first_incident_->in_short() : error.message();
+  return first_incident_ ? first_incident_->summary() : error.message();
 }
 
 std::optional<Incident> Cluster::incident() const {

@@ -155,16 +155,17 @@ bool RunRecovery::recovers_from(const Error& error) const {
 RestartBudget::Death RunRecovery::death_of(const Error& error) const {
   const auto incident = cluster_.incident();
   if (!incident) return {.cause = error.message()};
-  return {incident->process(), incident->in_short(), incident->fault()};
+  return {incident->process(), incident->summary(), incident->crash_signature()};
 }
 
 std::size_t RunRecovery::admit(const RestartBudget::Death& death) {
   const TimePoint now = clock_.now();
-  const RestartBudget::Verdict verdict = budget_.admit(death, now);
-  if (verdict.restart) return *verdict.restart;
+  const RestartBudget::Decision decision = budget_.record_death(death, now);
+  if (decision.restart) return *decision.restart;
   std::string all;
   for (const std::string& cause : budget_.causes(now)) all += "\n  " + cause;
-  throw_error(ErrorCode::kFailedPrecondition, "{}:{}", budget_.refusal(death.cause, verdict), all);
+  throw_error(ErrorCode::kFailedPrecondition, "{}. Deaths so far:{}",
+              budget_.refusal(death.cause, decision), all);
 }
 
 RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
@@ -173,7 +174,7 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
   while (true) {
     if (const auto lost = std::exchange(lost_host_, std::nullopt))
       error = Error(ErrorCode::kPeerDied, *lost);
-    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.most()};
+    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.max_restarts()};
     recovered.restart = admit(death_of(error));
     cluster_.clear_failures();
     replace(meshes);
@@ -260,7 +261,8 @@ std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mes
     case Obstacle::kStays: throw Error(*error);
     case Obstacle::kDeath:
       admit({.cause = error->message(),
-             .fault = error->code() == ErrorCode::kInternal ? mask_numbers(error->message()) : ""});
+             .crash_signature =
+                 error->code() == ErrorCode::kInternal ? mask_numbers(error->message()) : ""});
       break;
     case Obstacle::kPasses: break;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/net/network.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "core/base/secret.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/world.h"
@@ -13,7 +13,7 @@ class Wire;
 
 /// A World with what Weft's processes need besides: a network between the hosts, children, signals.
 /// Every process runs `main` with its arguments, as executables do.
-class ClusterWorld final : public World, public actors::Network, public actors::Processes {
+class ClusterWorld final : public World, public actors::Network, public actors::ProcessPlatform {
  public:
   using Main = std::function<int(const std::vector<std::string>& arguments)>;
   ClusterWorld(std::uint64_t seed, Main main);
@@ -47,7 +47,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// A mistake on purpose: who is to end by its parent's will does not, and counts as reaped.
   void let_children_live() { children_live_ = true; }
 
-  // Network, Processes.
+  // Network, ProcessPlatform.
   std::unique_ptr<actors::IoLoop> make_loop(const std::string& thread_name) override;
   std::string own_host() override;
   bool lives(pid_t process) override { return alive(process); }
@@ -55,7 +55,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   std::uint64_t watch_signals(
       std::function<void(const actors::ReceivedSignal&)> on_signal) override;
   void unwatch_signals(std::uint64_t watch) override;
-  [[noreturn]] void die_of(int signal) override;
+  [[noreturn]] void kill_self(int signal) override;
 
   // For what a world is made of.
   struct Port {

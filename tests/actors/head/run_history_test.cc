@@ -63,7 +63,7 @@ TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain
   EXPECT_EQ(book.get(number).state, RunState::kRunning);
   EXPECT_EQ(book.get(number).why, "");
   ExitReport evidence;
-  evidence.known = true;
+  evidence.has_parent_report = true;
   evidence.status = 1;
   book.gone(ProcessId(2), "is gone", std::nullopt);
   book.detached_ended({"a", 3, evidence});

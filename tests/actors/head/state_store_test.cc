@@ -207,7 +207,7 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   StateStore store(directory_);
   Incident incident{"front", 1, {ProcessFailure{}}, 0};
   store.add_incident(incident);
-  incident.casualties[0].actor = "front[tensor=1]";
+  incident.failures[0].actor = "front[tensor=1]";
   store.add_incident(incident);
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
 }
