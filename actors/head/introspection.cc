@@ -57,14 +57,14 @@ void Head::run_ended(const RunResult& end) {
   runs_.end(caller, end, owner->second.progress);
   const OwnerRegistration& offer = owner->second.offer;
   event(fmt::format("{} (driver pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
-                    end.why.empty() ? "" : ": " + end.why));
+                    end.reason.empty() ? "" : ": " + end.reason));
 }
 
 RunRecord Head::run(std::uint64_t number) {
   RunRecord record = runs_.get(number);
   const auto owner = owners_.find(record.process.id);
   if (record.ended() || owner == owners_.end()) return record;
-  if (owner->second.away_since) record.state = RunState::kAway;
+  if (owner->second.away_since) record.state = RunState::kUnreachable;
   record.progress = owner->second.progress;
   if (record.progress) record.progress_age_seconds = in_seconds(clock_.now() - owner->second.told);
   return record;

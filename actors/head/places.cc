@@ -49,7 +49,7 @@ task<bool> Head::has_dead_process(std::vector<MeshKey> keys) {
       answers.push_back(context_.system()
                             .named<Agent>(hosts_.at(name).agent, "agent")
                             .within(kAgentLooksWithin)
-                            .call<&Agent::run>(key, of_host));
+                            .call<&Agent::are_running>(key, of_host));
   }
   bool lacks = false;
   for (Future<bool>& answer : answers) {

@@ -72,7 +72,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
         name, context_.system()
                   .named<Agent>(hosts_.at(name).agent, "agent")
                   .within(kTakeOverWithin)
-                  .call<&Agent::take_over>(from, to, ranks, store_.term(), meshes_.at(to).owner));
+                  .call<&Agent::adopt_ranks>(from, to, ranks, store_.term(), meshes_.at(to).owner));
   std::set<std::uint32_t> taken;
   std::vector<Future<void>> undone;
   for (auto& [name, answer] : answers) {

@@ -29,7 +29,7 @@ std::string_view to_string(RunState state) {
   switch (state) {
     case RunState::kStarting: return "starting";
     case RunState::kRunning: return "running";
-    case RunState::kAway: return "away";
+    case RunState::kUnreachable: return "away";
     case RunState::kDone: return "done";
     case RunState::kFailed: return "failed";
     case RunState::kInterrupted: return "interrupted";
@@ -126,7 +126,7 @@ void RunHistory::describe(ProcessId process, RunDescription description) {
     before->pid = record->pid;
     before->state = record->state;
     before->ended_unix_ms = 0;
-    before->why.clear();
+    before->reason.clear();
     store_.erase(StateStore::Table::kRuns, row_name(other));
     records_.erase(other);
     record = before;
@@ -208,7 +208,7 @@ void RunHistory::end(ProcessId process, const RunResult& end,
     if (record == nullptr && each.process.id == process && each.state == RunState::kLost)
       record = &each;
   if (record == nullptr) return;
-  close(*record, end.state, end.why, progress);
+  close(*record, end.state, end.reason, progress);
 }
 
 void RunHistory::gone(ProcessId process, const std::string& how,
@@ -225,7 +225,7 @@ void RunHistory::mark_killed(std::uint64_t number) { cancelled_at_once_.push_bac
 void RunHistory::close(RunRecord& record, RunState state, const std::string& why,
                        const std::optional<RunProgress>& progress) {
   record.state = state;
-  record.why = why;
+  record.reason = why;
   record.ended_unix_ms = unix_ms();
   if (progress) record.progress = progress;
   save(record);

@@ -57,16 +57,16 @@ struct RunRecord {
   std::int64_t ended_unix_ms = 0;  ///< 0: it has not ended.
   std::optional<RunProgress> progress = {};
   double progress_age_seconds = 0;  ///< Time since its last progress report, while it runs.
-  std::string why;                  ///< Reason of its end.
+  std::string reason;               ///< Reason of its end.
   std::vector<RunDevice> devices;
 
-  bool ended() const { return state > RunState::kAway; }
+  bool ended() const { return state > RunState::kUnreachable; }
   bool detached() const { return !description.agent.empty(); }
   static constexpr auto fields =
       weft::fields(&RunRecord::number, &RunRecord::name, &RunRecord::process, &RunRecord::pid,
                    &RunRecord::description, &RunRecord::state, &RunRecord::began_unix_ms,
                    &RunRecord::ended_unix_ms, &RunRecord::progress,
-                   &RunRecord::progress_age_seconds, &RunRecord::why, &RunRecord::devices);
+                   &RunRecord::progress_age_seconds, &RunRecord::reason, &RunRecord::devices);
 };
 
 /// Request for the last `limit` events, or for the first `limit` events after event number `after`.

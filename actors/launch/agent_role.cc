@@ -147,9 +147,9 @@ JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& ag
   const auto asked = system.named<Head>(head, "head");
   for (bool told = false;;) {
     JoinReply joined =
-        asked.call<&Head::join>(offer, agent.call<&Agent::joining>(head).get()).get();
+        asked.call<&Head::join>(offer, agent.call<&Agent::prepare_join>(head).get()).get();
     if (!joined.held) {
-      agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
+      agent.call<&Agent::complete_join>(head, joined.term, joined.grace_ns).get();
       return joined;
     }
     const NameHolder& held = *joined.held;
@@ -229,7 +229,7 @@ int serve_agent(const AgentRole& role) {
     return std::make_unique<LogReader>(context, role.log_directory);
   });
   events.on_log = [logs](const LogId& name, std::uint64_t size) {
-    logs.tell<&LogReader::began>(name, size);
+    logs.tell<&LogReader::log_opened>(name, size);
   };
   const std::filesystem::path programs =
       Network::simulated() != nullptr ? "" : std::filesystem::path(role.log_directory) / kPrograms;

@@ -17,8 +17,8 @@ inline constexpr const char* kForeignUcxTraffic =
     "actors/docs/security.md)";
 
 /// Reason why a process ended, or counts as ended because it is silent. A value that the parent of
-/// the process creates and every waiting caller receives. Without a parent, `has_parent_report` is false and
-/// the cause is "connection lost".
+/// the process creates and every waiting caller receives. Without a parent, `has_parent_report` is
+/// false and the cause is "connection lost".
 struct ExitReport {
   bool has_parent_report = false;
   /// Description of a process that lives but is unusable: "has been stopped (state T) for 10.2 s".

@@ -47,8 +47,8 @@ class RestartBudget final {
   struct Decision {
     std::optional<std::size_t> restart =
         {};  ///< Restart number, 1 to max_restarts(); empty: none left.
-    /// True if one crash signature has come twice without a finished step between, so that another restart
-    /// would end alike. `restart` is empty then.
+    /// True if one crash signature has come twice without a finished step between, so that another
+    /// restart would end alike. `restart` is empty then.
     bool repeated = false;
   };
   /// Counts a death, unless another process has counted it, and returns whether a restart is left.
@@ -58,8 +58,8 @@ class RestartBudget final {
   void step_done();
   /// Returns the causes of the deaths within the last window(), oldest first.
   std::vector<std::string> causes(TimePoint now) const;
-  /// Returns "X. The limit of restarts is reached (recovery.restarts: 3 within 10 min); ...", or the text for
-  /// `repeated`.
+  /// Returns "X. The limit of restarts is reached (recovery.restarts: 3 within 10 min); ...", or
+  /// the text for `repeated`.
   std::string refusal(const std::string& what, const Decision& decision) const;
 
  private:

@@ -118,7 +118,7 @@ std::string runs_text(const std::vector<RunRecord>& runs, std::int64_t now_unix_
                 time_text(run.began_unix_ms).substr(5),
                 format_seconds(static_cast<double>(until - run.began_unix_ms) / 1000),
                 relative_to(folder, results_of(runs, i)));
-    if (!run.why.empty()) text += fmt::format("     {}\n", first_line(run.why));
+    if (!run.reason.empty()) text += fmt::format("     {}\n", first_line(run.reason));
   }
   return text;
 }
@@ -137,7 +137,7 @@ nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
                                   {"began_unix_ms", run.began_unix_ms},
                                   {"ended_unix_ms", nullptr},
                                   {"progress", nullptr},
-                                  {"why", run.why}};
+                                  {"why", run.reason}};
     if (run.ended()) one["ended_unix_ms"] = run.ended_unix_ms;
     if (run.progress) one["progress"] = progress_json(*run.progress);
     auto devices = nlohmann::ordered_json::array();

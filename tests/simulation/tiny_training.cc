@@ -301,7 +301,7 @@ void check_books(Records& records, actors::Cluster& cluster, const actors::AppRu
        system.named<actors::Head>(head, "head").call<&actors::Head::runs>().get())
     if (record.name == "first" && record.state != actors::RunState::kDone)
       records.violations.push_back(fmt::format("the first run is done, and the books say {}: {}",
-                                               actors::to_string(record.state), record.why));
+                                               actors::to_string(record.state), record.reason));
 }
 
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,

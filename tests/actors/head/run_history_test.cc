@@ -38,12 +38,12 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
   EXPECT_EQ(first.name, "quickstart");
   EXPECT_EQ(first.description.machine, "box");
   EXPECT_EQ(first.state, RunState::kFailed);
-  EXPECT_EQ(first.why, "no luck");
+  EXPECT_EQ(first.reason, "no luck");
   EXPECT_EQ(first.progress->step, 7);
   EXPECT_NE(book.running(ProcessId(2)), nullptr);
   book.gone(ProcessId(2), "is gone", std::nullopt);
   EXPECT_EQ(book.get(2).state, RunState::kLost);
-  EXPECT_EQ(book.get(2).why, "its driver is gone");
+  EXPECT_EQ(book.get(2).reason, "its driver is gone");
 }
 
 TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain) {
@@ -61,7 +61,7 @@ TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain
   book.describe(ProcessId(2), {"box", "/out", "a", 3, 1});
   EXPECT_EQ(book.all().size(), 1u);
   EXPECT_EQ(book.get(number).state, RunState::kRunning);
-  EXPECT_EQ(book.get(number).why, "");
+  EXPECT_EQ(book.get(number).reason, "");
   ExitReport evidence;
   evidence.has_parent_report = true;
   evidence.status = 1;
