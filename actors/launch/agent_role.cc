@@ -52,7 +52,7 @@ std::string instruction_set() {
 /// Tells the head that this host leaves when its devices are unused.
 void tell_drain(const ActorRef<Head>& head, const std::string& why) {
   try {
-    head.tell<&Head::drain>(why);
+    head.tell<&Head::drain_host>(why);
   } catch (const Error&) {
     // If the head is away: drivers that were signalled, too, end by themselves.
   }
@@ -148,11 +148,11 @@ JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& ag
   for (bool told = false;;) {
     JoinReply joined =
         asked.call<&Head::join>(offer, agent.call<&Agent::prepare_join>(head).get()).get();
-    if (!joined.held) {
+    if (!joined.name_holder) {
       agent.call<&Agent::complete_join>(head, joined.term, joined.grace_ns).get();
       return joined;
     }
-    const NameHolder& held = *joined.held;
+    const NameHolder& held = *joined.name_holder;
     if (held.machine == offer.machine && !process_exists(static_cast<pid_t>(held.pid))) {
       offer.replaces = held.agent;
       continue;

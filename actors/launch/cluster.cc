@@ -40,7 +40,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                       : options_.binary),
       binary_sha256_(own_binary_sha256()),
-      survives_(options_.description.restart > 0),
+      survives_(options_.description.restart_count > 0),
       networks_(system, options_.interfaces),
       head_(system, head,
             {[this](const ProcessRef& found) { return own(found); },
@@ -70,7 +70,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
             [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
   });
   open_.emplace(ear_, *this);
-  head_.join(options_.description.restart > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
+  head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
 
 Cluster::~Cluster() {
@@ -89,16 +89,16 @@ JoinReply Cluster::own(const ProcessRef& head) {
   OwnerRegistration offer{options_.name, process_id()};
   const RunDescription& run = options_.description;
   offer.run = run.id();
-  offer.restarted = run.restart > 0;
+  offer.replaces_driver = run.restart_count > 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
+    for (const auto& [key, members] : meshes_) offer.held_meshes.push_back(key);
   }
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
-  JoinReply joined = asked.call<&Head::own>(offer).get();
+  JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   {
     const std::lock_guard lock(mutex_);
-    for (const MeshProcesses& mesh : joined.inherited) {
+    for (const MeshProcesses& mesh : joined.adopted_meshes) {
       inherited_[mesh.key.name] = mesh.key;
       remember(mesh.key, mesh.processes);
     }
@@ -138,7 +138,7 @@ void Cluster::let_go() {
     const std::lock_guard lock(mutex_);
     hosts.swap(leaving_);
   }
-  for (const std::string& host : hosts) notify_head<&Head::let_go>(host);
+  for (const std::string& host : hosts) notify_head<&Head::release_leaving_host>(host);
 }
 
 void Cluster::report_end(const RunResult& end) {
@@ -281,7 +281,7 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
   while (true) {
     std::vector<std::string> joined;
     for (const HostStatus& host : status().hosts)
-      if (!host.away_seconds) joined.push_back(host.offer.name);
+      if (!host.unreachable_seconds) joined.push_back(host.offer.name);
     std::vector<std::string> missing;
     for (const std::string& name : names)
       if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
@@ -362,7 +362,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
 
 DeviceSnapshot Cluster::places() {
   return ask<DeviceSnapshot>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
-    return head.call<&Head::places>().get();
+    return head.call<&Head::device_snapshot>().get();
   });
 }
 
@@ -485,11 +485,11 @@ void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t
 }
 
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
-  notify_head<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+  notify_head<&Head::set_device_descriptions>(MeshDevices{mesh, std::move(devices)});
 }
 
 void Cluster::report_progress(const RunProgress& progress) {
-  notify_head<&Head::progress>(progress);
+  notify_head<&Head::report_progress>(progress);
 }
 
 void Cluster::report_host_death(const std::string& host, const ExitReport& evidence) {

@@ -217,7 +217,7 @@ class RunSupervisor {
       for (const HostSpec& host : run_.header.cluster.hosts) {
         bool joined = run_.header.recovery.is_spare(host.name);
         for (const HostStatus& line : status.hosts)
-          joined = joined || (line.offer.name == host.name && !line.away_seconds);
+          joined = joined || (line.offer.name == host.name && !line.unreachable_seconds);
         if (!joined) missing.push_back(host.name);
       }
       if (missing.empty()) return announce(status);

@@ -88,7 +88,7 @@ class Matching final {
   std::int64_t devices_of(const std::vector<std::string>& names) const {
     std::int64_t devices = 0;
     for (const HostDevices& host : hosts_)
-      if (host.answers && std::ranges::find(names, host.name) != names.end())
+      if (host.accepts_processes && std::ranges::find(names, host.name) != names.end())
         devices += std::ssize(host.users);
     return devices;
   }
@@ -97,7 +97,8 @@ class Matching final {
            std::set<std::size_t>& known) const {
     for (const std::string& name : names)
       for (std::size_t host = 0; host < hosts_.size(); ++host)
-        if (hosts_[host].name == name && hosts_[host].answers && known.insert(host).second)
+        if (hosts_[host].name == name && hosts_[host].accepts_processes &&
+            known.insert(host).second)
           to.push_back(host);
   }
 
@@ -193,8 +194,9 @@ class Matching final {
     std::set<std::string> wanted(mesh.hosts.begin(), mesh.hosts.end());
     std::vector<std::string> gone;
     for (const std::string& name : wanted)
-      if (std::ranges::none_of(
-              hosts_, [&](const HostDevices& host) { return host.name == name && host.answers; }))
+      if (std::ranges::none_of(hosts_, [&](const HostDevices& host) {
+            return host.name == name && host.accepts_processes;
+          }))
         gone.push_back(name);
     std::string text =
         fmt::format("mesh '{}' lacks {} of its {} devices", mesh.name, lacking, mesh.size);
@@ -211,8 +213,9 @@ class Matching final {
         parts.push_back(user.empty() ? fmt::format("{} free", devices)
                                      : fmt::format("{} used by mesh {}", devices, user));
       text += fmt::format("\n  {}: {}", host.name,
-                          host.answers ? fmt::format("{}", fmt::join(parts, ", "))
-                                       : std::string("does not answer, or leaves the cluster"));
+                          host.accepts_processes
+                              ? fmt::format("{}", fmt::join(parts, ", "))
+                              : std::string("does not answer, or leaves the cluster"));
     }
     return text;
   }

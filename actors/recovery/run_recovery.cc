@@ -125,8 +125,9 @@ bool RunRecovery::start_at(RunMeshes& meshes, const MeshPlacement& where) {
 std::optional<std::string> RunRecovery::find_lost_host() {
   const std::vector<HostDevices> there = cluster_.places().hosts;
   for (const std::string& host : options_.hosts)
-    if (std::ranges::none_of(
-            there, [&](const HostDevices& known) { return known.name == host && known.answers; }))
+    if (std::ranges::none_of(there, [&](const HostDevices& known) {
+          return known.name == host && known.accepts_processes;
+        }))
       return fmt::format("host {} is not there any more", host);
   return std::nullopt;
 }

@@ -35,8 +35,8 @@ bool keeps_its_folder(const RunRecord& run) {
 std::string results_of(const std::vector<RunRecord>& runs, std::size_t i) {
   for (std::size_t j = i + 1; j < runs.size(); ++j)
     if (runs[j].description.id() == runs[i].description.id() &&
-        !runs[j].description.moved.empty() && keeps_its_folder(runs[j]))
-      return runs[j].description.moved;
+        !runs[j].description.previous_run_path.empty() && keeps_its_folder(runs[j]))
+      return runs[j].description.previous_run_path;
   return runs[i].description.out;
 }
 

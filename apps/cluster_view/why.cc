@@ -65,7 +65,7 @@ class SurveyBuilder final {
   void add_member(const Member& member) {
     names_.push_back({member.agent.id, "agent of " + member.name,
                       fmt::format("pid {} on {}", member.pid, member.machine), false, 0,
-                      member.silence});
+                      member.unreachable_note});
     seen_[member.agent.id] = {member.pid, member.machine};
     machines_[member.name] = member.machine;
     agents_[member.name] = targets_.size();

@@ -154,7 +154,7 @@ std::vector<Missing> missing_of(const Case& made) {
 
 bool may_have(const Case& made, const Missing& of, const HostDevices& at, std::uint32_t device) {
   const MeshToPlace& mesh = made.meshes[of.mesh];
-  if (!at.answers) return false;
+  if (!at.accepts_processes) return false;
   std::set<std::string> names(made.spares.begin(), made.spares.end());
   bool any = mesh.hosts.empty();
   for (const MeshToPlace& each : made.meshes) names.insert(each.hosts.begin(), each.hosts.end());
