@@ -47,8 +47,8 @@ struct HeadEvents {
 /// has happened to it.
 ///
 /// One per cluster, hosted by the head's main under the name "head". Takes no part in data
-/// transfers and calls between actors. Called by agents (join, process_died), owners (register_owner, spawn,
-/// release), parents of agents (host_died) and observers.
+/// transfers and calls between actors. Called by agents (join, process_died), owners
+/// (register_owner, spawn, release), parents of agents (host_died) and observers.
 ///
 /// The state is on disk: after the head's death, a head of the next term continues with it. Hosts
 /// and owners are away until they reconnect, and are removed after HeadConfig::grace. The same
@@ -72,8 +72,8 @@ class Head final {
   /// meshes that the offer lists.
   JoinReply register_owner(OwnerRegistration offer);
   /// Places a mesh, starts its device processes and waits until they can be called. The caller must
-  /// be an owner. Throws what DeviceAllocator::find_devices() and Agent::launch() throw, or kUnavailable
-  /// if devices may become free by themselves. Leaves nothing behind then.
+  /// be an owner. Throws what DeviceAllocator::find_devices() and Agent::launch() throw, or
+  /// kUnavailable if devices may become free by themselves. Leaves nothing behind then.
   task<MeshProcesses> spawn(MeshRequest request);
   /// Begins the next epoch of a mesh. Living processes continue in it, each where it is. New ones
   /// replace the dead, on devices of the same hosts or of spares. Ranks without a device are

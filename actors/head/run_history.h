@@ -12,8 +12,8 @@
 
 namespace weft::actors {
 
-/// Records of the runs of a cluster: those that run, and the last kMaxEndedRuns that have ended. Saved in
-/// the head's state with its next event. Owned by the head; one thread at a time.
+/// Records of the runs of a cluster: those that run, and the last kMaxEndedRuns that have ended.
+/// Saved in the head's state with its next event. Owned by the head; one thread at a time.
 class RunHistory final {
  public:
   static constexpr std::size_t kMaxEndedRuns = 100;

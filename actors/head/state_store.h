@@ -46,7 +46,8 @@ class StateStore {
   /// second.
   enum class Durability { kProcessExit, kPowerLoss };
   /// Opens or creates the database and begins a new term. Creates `directory` for this user alone.
-  /// `max_durability`: kProcessExit for a head that ends with its machine, so that nothing is ever synced.
+  /// `max_durability`: kProcessExit for a head that ends with its machine, so that nothing is ever
+  /// synced.
   explicit StateStore(const std::filesystem::path& directory, Warn warn = {},
                       Durability max_durability = Durability::kPowerLoss);
   ~StateStore();
@@ -56,8 +57,8 @@ class StateStore {
   const std::string& cluster_id() const { return cluster_id_; }
   std::uint64_t term() const { return term_; }
 
-  /// Returns 1, 2, 3, ... for each name, across terms. Call put() and sync_to_disk() before anybody is
-  /// told, as an epoch must not come again after a loss of power.
+  /// Returns 1, 2, 3, ... for each name, across terms. Call put() and sync_to_disk() before anybody
+  /// is told, as an epoch must not come again after a loss of power.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.

@@ -113,12 +113,12 @@ class Matching final {
     });
   }
 
-  template <typename BlockHandler>
-  bool any_device(const Rank& rank, std::size_t tiers, const BlockHandler& take) const {
+  template <typename TryDevice>
+  bool any_device(const Rank& rank, std::size_t tiers, const TryDevice& try_device) const {
     for (std::size_t tier = 0; tier <= tiers; ++tier)
       for (const std::size_t host : rank.hosts[tier])
         for (std::size_t device = 0; device < hosts_[host].users.size(); ++device)
-          if (usable(rank, host, device) && take(first_[host] + device)) return true;
+          if (usable(rank, host, device) && try_device(first_[host] + device)) return true;
     return false;
   }
 
@@ -199,10 +199,10 @@ class Matching final {
           }))
         gone.push_back(name);
     std::string text =
-        fmt::format("mesh '{}' lacks {} of its {} devices", mesh.name, lacking, mesh.size);
+        fmt::format("mesh '{}' is missing {} of its {} devices", mesh.name, lacking, mesh.size);
     if (!gone.empty())
-      text += fmt::format(", and {} of its hosts {} not there: {}", gone.size(),
-                          gone.size() == 1 ? "is" : "are", fmt::join(gone, ", "));
+      text += fmt::format("; {} of its hosts {} not respond: {}", gone.size(),
+                          gone.size() == 1 ? "does" : "do", fmt::join(gone, ", "));
     text += "; hosts:";
     if (hosts_.empty()) text += " none";
     for (const HostDevices& host : hosts_) {
@@ -215,7 +215,7 @@ class Matching final {
       text += fmt::format("\n  {}: {}", host.name,
                           host.accepts_processes
                               ? fmt::format("{}", fmt::join(parts, ", "))
-                              : std::string("does not answer, or leaves the cluster"));
+                              : std::string("does not answer, or is leaving the cluster"));
     }
     return text;
   }

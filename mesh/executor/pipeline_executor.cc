@@ -95,7 +95,7 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
     guarded([&] {
       if (options_.recovery.adopt_existing) {
         devices_.take_over();
-        recovery_.take_over(devices_);
+        recovery_.adopt(devices_);
       } else {
         recovery_.start(devices_);
       }
