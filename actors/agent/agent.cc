@@ -48,10 +48,9 @@ void Agent::check_binary(const std::string& binary, const std::string& sha256) {
   const std::string found = binary_sha256(binary, config_.hash_directory);
   if (found == sha256) return;
   throw_error(ErrorCode::kIncompatible,
-              "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the "
-              "driver's is {}...; copy the "
-              "driver's binary there, "
-              "or start the driver from this one",
+              "the app's binary {} on host {} differs from the driver's (SHA-256 {}... instead of "
+              "{}...); copy the driver's binary to this host, or start the driver from this host's "
+              "binary",
               binary, config_.name, found.substr(0, 12), sha256.substr(0, 12));
 }
 
@@ -118,25 +117,29 @@ void Agent::check_called_locally() const {
 
 void Agent::check_head(std::uint64_t term) const {
   if (term < term_)
-    throw_error(ErrorCode::kStaleEpoch, "host {} belongs to the head of term {}, this is term {}",
+    throw_error(ErrorCode::kStaleEpoch,
+                "host {} rejected a request of an old head: term {} has replaced term {}; stop the "
+                "old head",
                 config_.name, term_, term);
   const ProcessRef caller = context_.caller();
   if (caller.id != head_.id && caller.id != next_head_.id)
     throw_error(ErrorCode::kFailedPrecondition,
-                "host {} takes this from its cluster's head alone, and {} is not it", config_.name,
-                caller.name);
+                "host {} rejected the request: it accepts it from its cluster's head only, and {} "
+                "is not that head",
+                config_.name, caller.name);
 }
 
 void Agent::check_not_leaving() const {
   if (leaving_)
-    throw_error(ErrorCode::kUnavailable, "host {} leaves the cluster; nothing starts there",
+    throw_error(ErrorCode::kUnavailable,
+                "host {} is leaving the cluster and starts no new processes; use another host",
                 config_.name);
 }
 
 AgentReport Agent::devices() const {
   AgentReport devices;
   for (const auto& [id, slot] : slots_) {
-    if (slot.gone || slot.death) continue;
+    if (slot.reaped || slot.death) continue;
     devices.running.push_back({slot.key,
                                {slot.device.rank,
                                 {config_.name, slot.device.device},
@@ -152,13 +155,13 @@ AgentReport Agent::devices() const {
   return devices;
 }
 
-AgentReport Agent::joining(ProcessRef head) {
+AgentReport Agent::prepare_join(ProcessRef head) {
   check_called_locally();
   next_head_ = std::move(head);
   return devices();
 }
 
-void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
+void Agent::complete_join(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
   check_called_locally();
   head_ = next_head_ = std::move(head);
   term_ = term;
@@ -189,27 +192,32 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   const TimePoint give_up = clock.now() + kReadyWithin;
   while (!failure) {
     if (request.term < term_) {
-      failure = Error(ErrorCode::kStaleEpoch,
-                      fmt::format("the head that asked for mesh {} is gone", request.key.name));
+      failure =
+          Error(ErrorCode::kStaleEpoch,
+                fmt::format(
+                    "mesh {} was not started: a newer head has replaced the head that requested it",
+                    request.key.name));
       break;
     }
     std::size_t ready = 0;
     for (const std::uint64_t id : ids) {
       const auto slot = slots_.find(id);
       if (slot == slots_.end() || slot->second.stopping) {
-        failure = Error(ErrorCode::kCancelled,
-                        fmt::format("mesh {} was stopped on {} before it was ready",
-                                    request.key.name, config_.name));
+        failure = Error(
+            ErrorCode::kCancelled,
+            fmt::format(
+                "the start of mesh {} on host {} was cancelled before its processes were ready",
+                request.key.name, config_.name));
         break;
       }
       if (slot->second.death) {
-        failure =
-            Error(slot->second.death->crashed() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
-                  fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
-                              slot->second.pid,
-                              slot->second.death->silence.empty() ? "ended before it was ready:"
-                                                                  : "is not ready:",
-                              slot->second.death->cause(), slot->second.death->log_note()));
+        failure = Error(
+            slot->second.death->crashed() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
+            fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
+                        slot->second.pid,
+                        slot->second.death->silence_text.empty() ? "ended before it was ready:"
+                                                                 : "is not ready:",
+                        slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -227,7 +235,7 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
     co_await changed_.wait_for(left);
   }
   if (failure) {
-    Part part{request.key, {}};
+    MeshRanks part{request.key, {}};
     for (const DeviceLaunch& device : request.devices) part.ranks.push_back(device.rank);
     stop_slots(part, Nanoseconds::zero());
     throw *failure;
@@ -252,14 +260,16 @@ void Agent::log_memory_caps(const std::string& mesh,
                             const std::vector<DeviceProcess>& processes) const {
   if (processes.empty() || processes.front().cap.bytes == 0) return;
   const MemoryCap& cap = processes.front().cap;
-  context_.log().info("mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
-                      cap.note.empty() ? "" : "; no control group: " + cap.note);
+  context_.log().info(
+      "mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
+      cap.fallback_reason.empty() ? "" : "; control groups are not used: " + cap.fallback_reason);
 }
 
-std::uint32_t Agent::ready(std::uint64_t id, const MemoryCap& cap) {
+std::uint32_t Agent::device_ready(std::uint64_t id, const MemoryCap& cap) {
   const auto slot = slots_.find(id);
   if (slot == slots_.end())
-    throw_error(ErrorCode::kNotFound, "agent {} has no slot {}; it was stopped meanwhile",
+    throw_error(ErrorCode::kNotFound,
+                "agent {}: the device process of slot {} was stopped before it was ready",
                 config_.name, id);
   slot->second.process = context_.caller();
   slot->second.cap = cap;
@@ -271,9 +281,9 @@ void Agent::process_timed_out(ProcessId process, std::int64_t silence_ns) {
   for (const auto& [id, slot] : slots_) {
     if (!slot.process || slot.process->id != process) continue;
     ExitReport evidence;
-    evidence.known = true;
+    evidence.has_parent_report = true;
     evidence.pid = slot.pid;
-    evidence.silence = describe_silence(Nanoseconds(silence_ns), slot.pid);
+    evidence.silence_text = describe_silence(Nanoseconds(silence_ns), slot.pid);
     evidence.log_file = slot.log_file;
     evidence.read_log();
     return died(id, evidence);
@@ -299,21 +309,21 @@ void Agent::reaped(std::uint64_t id) {
   if (slot == slots_.end()) return;
   // Keeps the slots of a launch() under way: it reads them, and stop_slots() erases them if it
   // fails.
-  slot->second.gone = true;
+  slot->second.reaped = true;
   if (slot->second.launched || slot->second.stopping) erase(id);
   for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();
 }
 
-bool Agent::Part::has(const Slot& slot) const {
+bool Agent::MeshRanks::has(const Slot& slot) const {
   return slot.key == key &&
          (ranks.empty() || std::ranges::find(ranks, slot.device.rank) != ranks.end());
 }
 
-bool Agent::has_slots(const Part& part) const {
+bool Agent::has_slots(const MeshRanks& part) const {
   return std::ranges::any_of(slots_, [&](const auto& each) { return part.has(each.second); });
 }
 
-void Agent::stop_slots(const Part& part, Nanoseconds grace) {
+void Agent::stop_slots(const MeshRanks& part, Nanoseconds grace) {
   for (auto it = slots_.begin(); it != slots_.end();) {
     Slot& slot = it->second;
     if (!part.has(slot)) {
@@ -322,10 +332,10 @@ void Agent::stop_slots(const Part& part, Nanoseconds grace) {
     }
     slot.stopping = true;
     const std::uint64_t id = it->first;
-    const bool gone = slot.gone;
-    if (!gone) launcher_.stop(slot.pid, grace);
+    const bool is_reaped = slot.reaped;
+    if (!is_reaped) launcher_.stop(slot.pid, grace);
     ++it;
-    if (gone) erase(id);
+    if (is_reaped) erase(id);
   }
   changed_.notify();
 }
@@ -339,7 +349,7 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
     });
     if (deaths->second.empty()) deaths_.erase(deaths);
   }
-  const Part part{std::move(key), std::move(ranks)};
+  const MeshRanks part{std::move(key), std::move(ranks)};
   stop_slots(part, failed ? Nanoseconds::zero() : Nanoseconds(kStopGrace));
   while (has_slots(part)) {
     const Wakeup reaped_one = context_.make_wakeup();
@@ -348,27 +358,27 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
   }
 }
 
-std::vector<std::uint32_t> Agent::take_over(const MeshKey& from, const MeshKey& to,
-                                            const std::vector<std::uint32_t>& ranks,
-                                            std::uint64_t term, ProcessId owner) {
+std::vector<std::uint32_t> Agent::adopt_ranks(const MeshKey& from, const MeshKey& to,
+                                              const std::vector<std::uint32_t>& ranks,
+                                              std::uint64_t term, ProcessId owner) {
   check_head(term);
-  std::vector<std::uint32_t> taken;
+  std::vector<std::uint32_t> adopted;
   for (auto& [id, slot] : slots_) {
     if (slot.key != from || std::ranges::find(ranks, slot.device.rank) == ranks.end()) continue;
-    if (!slot.launched || slot.death || slot.stopping || slot.gone) continue;
+    if (!slot.launched || slot.death || slot.stopping || slot.reaped) continue;
     slot.key = to;
     slot.owner = owner;
-    taken.push_back(slot.device.rank);
+    adopted.push_back(slot.device.rank);
   }
-  return taken;
+  return adopted;
 }
 
-bool Agent::run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const {
+bool Agent::are_running(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const {
   return std::ranges::all_of(ranks, [&](std::uint32_t rank) {
     return std::ranges::any_of(slots_, [&](const auto& each) {
       const Slot& slot = each.second;
       return slot.key == key && slot.device.rank == rank && slot.launched && !slot.death &&
-             !slot.stopping && !slot.gone;
+             !slot.stopping && !slot.reaped;
     });
   });
 }

@@ -31,7 +31,7 @@ struct AgentConfig {
   bool insecure = false;                 ///< No TLS in device processes.
   /// Executable that serves the role "run", which starts detached runs. Empty: this agent cannot
   /// start runs.
-  std::filesystem::path supervisor = {};
+  std::filesystem::path run_executable = {};
   std::vector<std::string> run_arguments = {};  ///< Address of the head, and how to connect to it.
   /// Folder in which ProgramCache keeps the programs of device processes. Empty: they are not kept.
   std::filesystem::path program_directory = {};
@@ -57,7 +57,7 @@ struct AgentEvents {
 /// died.
 ///
 /// One per host, hosted by the agent's main under the name "agent". The head calls launch(),
-/// stop_mesh() and shut_down(); device processes call ready().
+/// stop_mesh() and shut_down(); device processes call device_ready().
 class Agent final {
  public:
   /// `launcher` must outlive the actor. Its events are handled on the actor's thread.
@@ -66,10 +66,10 @@ class Agent final {
 
   /// Prepares to join `head`, which may request launches before its reply to join() arrives.
   /// Returns the report to send to it. For the agent's own process.
-  AgentReport joining(ProcessRef head);
+  AgentReport prepare_join(ProcessRef head);
   /// Records that this host has joined `head`. Heads of older terms are rejected from now on. For
   /// the agent's own process.
-  void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
+  void complete_join(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
 
   /// Starts the device processes of a mesh and waits until each can be called. Starts all or none.
   /// Throws
@@ -83,7 +83,7 @@ class Agent final {
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// Records that the device process of `slot`, the caller, can be called, and its memory cap.
   /// Returns its device index.
-  std::uint32_t ready(std::uint64_t slot, const MemoryCap& cap);
+  std::uint32_t device_ready(std::uint64_t slot, const MemoryCap& cap);
   /// Starts a detached run as a child of this process, which ends with it. Throws what launch()
   /// throws, and kFailedPrecondition if this agent cannot start runs.
   DetachedRun start_run(const RunSubmission& submission, std::uint64_t term);
@@ -99,12 +99,12 @@ class Agent final {
                        std::vector<std::uint32_t> ranks);
   /// Moves the living device processes of `ranks` to the epoch `to` of their mesh. Returns the
   /// ranks that it has moved.
-  std::vector<std::uint32_t> take_over(const MeshKey& from, const MeshKey& to,
-                                       const std::vector<std::uint32_t>& ranks, std::uint64_t term,
-                                       ProcessId owner);
+  std::vector<std::uint32_t> adopt_ranks(const MeshKey& from, const MeshKey& to,
+                                         const std::vector<std::uint32_t>& ranks,
+                                         std::uint64_t term, ProcessId owner);
   /// Returns whether the device processes of `ranks` all run: none has ended, is silent or is
   /// ending.
-  bool run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const;
+  bool are_running(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const;
   /// Ends the caller's device processes on this host, and reports its end to this head and the
   /// next. Called by an owner that ends without a connection to the head.
   void report_owner_exit(const RunResult& end);
@@ -126,16 +126,18 @@ class Agent final {
   void shut_down(const std::string& reason, std::uint64_t term);
 
   static constexpr auto endpoints = interface<"weft.agent", 4>(
-      on<&Agent::joining>("joining", urgent), on<&Agent::joined>("joined", urgent),
-      on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
+      on<&Agent::prepare_join>("prepare_join", urgent),
+      on<&Agent::complete_join>("complete_join", urgent), on<&Agent::launch>("launch"),
+      on<&Agent::device_ready>("device_ready", urgent),
       on<&Agent::process_timed_out>("process_timed_out", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::networks>("networks", urgent),
       on<&Agent::open_trial>("open_trial", urgent),
       on<&Agent::try_connections>("try_connections", urgent),
-      on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::take_over>("take_over", urgent),
+      on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::adopt_ranks>("adopt_ranks", urgent),
       on<&Agent::drain>("drain", urgent), on<&Agent::shut_down>("shut_down", urgent),
       on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent),
-      on<&Agent::run>("run", urgent), on<&Agent::report_owner_exit>("report_owner_exit", urgent));
+      on<&Agent::are_running>("are_running", urgent),
+      on<&Agent::report_owner_exit>("report_owner_exit", urgent));
 
  private:
   struct Slot {
@@ -145,10 +147,10 @@ class Agent final {
     pid_t pid = 0;
     std::string log_file;
     std::optional<ProcessRef> process;  // Set when it is ready.
-    MemoryCap cap;                      // Reported by ready().
+    MemoryCap cap;                      // Reported by device_ready().
     std::optional<ExitReport> death;
     bool launched = false;  // True once launch() has returned it.
-    bool gone = false;      // Reaped.
+    bool reaped = false;
     bool stopping = false;  // This agent ends it: no death report.
   };
 
@@ -170,13 +172,13 @@ class Agent final {
   void run_ended(std::uint64_t launch, const ExitReport& evidence);
   std::size_t num_processes() const { return slots_.size() + runs_.size(); }
   /// Mesh, or some of its ranks.
-  struct Part {
+  struct MeshRanks {
     MeshKey key;
     std::vector<std::uint32_t> ranks;  // Empty: all.
     bool has(const Slot& slot) const;
   };
-  void stop_slots(const Part& part, Nanoseconds grace);
-  bool has_slots(const Part& part) const;
+  void stop_slots(const MeshRanks& part, Nanoseconds grace);
+  bool has_slots(const MeshRanks& part) const;
 
   Context& context_;
   const AgentConfig config_;

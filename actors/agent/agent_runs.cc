@@ -23,9 +23,10 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
   check_head(term);
   check_not_leaving();
   check_name("the name of a run", submission.name);
-  if (config_.supervisor.empty())
+  if (config_.run_executable.empty())
     throw_error(ErrorCode::kFailedPrecondition,
-                "the agent of host {} cannot start runs: it is no process of `weft join`",
+                "host {} cannot start detached runs: its agent was not started by `weft join`; "
+                "start it with weft join",
                 config_.name);
   check_binary(submission.app, submission.app_sha256);
   // Skips files that an earlier agent has left in the same folder.
@@ -39,7 +40,7 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
   const LogId log{{submission.name, launch}, 0, true};
   ProcessSpec spec;
   spec.label = "run " + submission.name;
-  spec.command = {config_.supervisor.string(),
+  spec.command = {config_.run_executable.string(),
                   "--weft-role=run",
                   "--config",
                   file_of(launch).string(),
@@ -71,7 +72,7 @@ void Agent::signal_run(std::uint64_t launch, bool now, std::uint64_t term) {
   check_head(term);
   const auto run = runs_.find(launch);
   if (run == runs_.end())
-    throw_error(ErrorCode::kNotFound, "host {} has no run of that number any more", config_.name);
+    throw_error(ErrorCode::kNotFound, "the run on host {} has already ended", config_.name);
   launcher_.signal(run->second, now ? SIGKILL : SIGINT);
 }
 

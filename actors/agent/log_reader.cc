@@ -96,22 +96,22 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
   return piece;
 }
 
-void LogReader::began(const LogId& log, std::uint64_t size) {
-  if (began_.size() >= kKnown) began_.erase(began_.begin());
-  began_[log] = size;
+void LogReader::log_opened(const LogId& log, std::uint64_t size) {
+  if (log_starts_.size() >= kMaxKnownLogs) log_starts_.erase(log_starts_.begin());
+  log_starts_[log] = size;
 }
 
 LogPiece LogReader::read_one(const LogPosition& position, std::uint32_t max_bytes) const {
   check_name("the name of a mesh or run", position.log.mesh.name);
-  const auto began = began_.find(position.log);
-  return read_log_piece(folder_ / position.log.file(), began == began_.end() ? 0 : began->second,
-                        position, max_bytes);
+  const auto start = log_starts_.find(position.log);
+  return read_log_piece(folder_ / position.log.file(),
+                        start == log_starts_.end() ? 0 : start->second, position, max_bytes);
 }
 
 std::vector<LogPiece> LogReader::read(const std::vector<LogPosition>& positions,
                                       std::uint32_t max_bytes) {
   if (positions.size() > kMaxPieces)
-    throw_error(ErrorCode::kInvalidArgument, "{} logs are asked for at once; the limit is {}",
+    throw_error(ErrorCode::kInvalidArgument, "{} logs were requested at once; request at most {}",
                 positions.size(), kMaxPieces);
   std::vector<LogPiece> pieces;
   for (const LogPosition& position : positions) {

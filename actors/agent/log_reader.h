@@ -25,19 +25,19 @@ class LogReader final {
 
   /// Records that a process begins to write. The first `size` bytes belong to another cluster;
   /// readers skip them. Called by the agent.
-  void began(const LogId& log, std::uint64_t size);
+  void log_opened(const LogId& log, std::uint64_t size);
   /// Returns a piece for each position, of `max_bytes` and kMaxPiece at most.
   std::vector<LogPiece> read(const std::vector<LogPosition>& positions, std::uint32_t max_bytes);
 
-  static constexpr auto endpoints =
-      interface<"weft.logs", 1>(on<&LogReader::began>("began"), on<&LogReader::read>("read"));
+  static constexpr auto endpoints = interface<"weft.logs", 1>(
+      on<&LogReader::log_opened>("log_opened"), on<&LogReader::read>("read"));
 
  private:
-  static constexpr std::size_t kKnown = 100'000;
+  static constexpr std::size_t kMaxKnownLogs = 100'000;
   LogPiece read_one(const LogPosition& position, std::uint32_t max_bytes) const;
 
   const std::filesystem::path folder_;
-  std::map<LogId, std::uint64_t> began_;  // Offset at which readers begin, if not 0.
+  std::map<LogId, std::uint64_t> log_starts_;  // Offset at which readers begin, if not 0.
 };
 
 /// Reads the piece of a file from the offset on, or its last lines as far as they lie in its last

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Limit of bytes copied for a program. A bundle with CUDA's libraries has several GiB.
-constexpr std::uintmax_t kMostCopied = std::uintmax_t{1} << 30;
+constexpr std::uintmax_t kMaxCopiedBytes = std::uintmax_t{1} << 30;
 
 /// Returns the files of a program, each with its path below the program's own folder: the
 /// executable, and the libraries of lib/ beside its bin/.
@@ -82,7 +82,7 @@ fs::path ProgramCache::keep(const fs::path& binary, const std::string& sha256) c
   const fs::path building = place.string() + fmt::format(".{}", ::getpid());
   std::error_code ignored;
   try {
-    std::uintmax_t room = kMostCopied;
+    std::uintmax_t room = kMaxCopiedBytes;
     for (const auto& [from, to] : files_of(binary)) take(from, building / to, room);
     fs::rename(building, place, ignored);  // Fails if another process was faster.
     fs::remove_all(building, ignored);

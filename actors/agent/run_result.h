@@ -10,7 +10,7 @@ namespace weft::actors {
 enum class RunState : std::uint8_t {
   kStarting,  ///< Detached run whose driver has not connected yet.
   kRunning,
-  kAway,  ///< The driver does not answer, and may come back.
+  kUnreachable,  ///< The driver does not answer, and may come back.
   kDone,
   kFailed,
   kInterrupted,
@@ -20,8 +20,8 @@ enum class RunState : std::uint8_t {
 /// End of a program that owns meshes, as it reports it.
 struct RunResult {
   RunState state = RunState::kDone;
-  std::string why = {};  ///< Reason; empty if there is none.
-  static constexpr auto fields = weft::fields(&RunResult::state, &RunResult::why);
+  std::string reason = {};  ///< Empty if there is none.
+  static constexpr auto fields = weft::fields(&RunResult::state, &RunResult::reason);
 };
 
 }  // namespace weft::actors

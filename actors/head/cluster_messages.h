@@ -74,12 +74,12 @@ struct JoinReply {
   /// Time that members wait for a head, and the head for members that do not answer.
   std::int64_t grace_ns = 0;
   /// Set if the host has not joined, as its name is not free.
-  std::optional<NameHolder> held = {};
+  std::optional<NameHolder> name_holder = {};
   /// Meshes of the former driver, which now belong to the driver that was started again.
-  std::vector<MeshProcesses> inherited = {};
+  std::vector<MeshProcesses> adopted_meshes = {};
   static constexpr auto fields =
-      weft::fields(&JoinReply::cluster, &JoinReply::term, &JoinReply::grace_ns, &JoinReply::held,
-                   &JoinReply::inherited);
+      weft::fields(&JoinReply::cluster, &JoinReply::term, &JoinReply::grace_ns,
+                   &JoinReply::name_holder, &JoinReply::adopted_meshes);
 };
 
 /// Request for the next epoch of a mesh in which processes have died, from its owner.
@@ -106,11 +106,11 @@ struct RenewedMesh {
 /// Host with the users of its devices, as input of a placement.
 struct HostDevices {
   std::string name;
-  bool answers = true;         ///< False: nothing can start there at the moment.
-  std::vector<MeshKey> users;  ///< Users by device; empty name: free.
+  bool accepts_processes = true;  ///< False: nothing can start there at the moment.
+  std::vector<MeshKey> users;     ///< Users by device; empty name: free.
   friend bool operator==(const HostDevices&, const HostDevices&) = default;
   static constexpr auto fields =
-      weft::fields(&HostDevices::name, &HostDevices::answers, &HostDevices::users);
+      weft::fields(&HostDevices::name, &HostDevices::accepts_processes, &HostDevices::users);
 };
 
 /// All hosts of a cluster, in the order of joining.
@@ -125,12 +125,12 @@ struct DeviceSnapshot {
 struct OwnerRegistration {
   std::string name;  ///< "run quickstart"
   std::int64_t pid = 0;
-  std::vector<MeshKey> meshes = {};  ///< Meshes that it has, if it reconnects.
-  std::string run = {};              ///< Machine and folder of its results; may be empty.
-  bool restarted = false;            ///< True if the former driver of that run has been reaped.
-  static constexpr auto fields =
-      weft::fields(&OwnerRegistration::name, &OwnerRegistration::pid, &OwnerRegistration::meshes,
-                   &OwnerRegistration::run, &OwnerRegistration::restarted);
+  std::vector<MeshKey> held_meshes = {};  ///< Meshes that it has, if it reconnects.
+  std::string run = {};                   ///< Machine and folder of its results; may be empty.
+  bool replaces_driver = false;  ///< True if the former driver of that run has been reaped.
+  static constexpr auto fields = weft::fields(
+      &OwnerRegistration::name, &OwnerRegistration::pid, &OwnerRegistration::held_meshes,
+      &OwnerRegistration::run, &OwnerRegistration::replaces_driver);
 };
 
 /// Death of a host's agent, reported by the agent's parent.
@@ -143,10 +143,10 @@ struct HostDeath {
 /// Report to the owner of a mesh in which a process has died.
 struct MeshFailure {
   Incident incident;
-  std::vector<ProcessId> processes;  ///< All processes of the mesh; none can be relied on.
-  std::vector<ProcessId> dead;       ///< Processes that have died or count as dead.
+  std::vector<ProcessId> mesh_processes;  ///< All processes of the mesh; none can be relied on.
+  std::vector<ProcessId> dead;            ///< Processes that have died or count as dead.
   static constexpr auto fields =
-      weft::fields(&MeshFailure::incident, &MeshFailure::processes, &MeshFailure::dead);
+      weft::fields(&MeshFailure::incident, &MeshFailure::mesh_processes, &MeshFailure::dead);
 };
 
 /// Descriptions of a mesh's devices, by rank: "cuda (NVIDIA H200, ...)". Only for `weft status`.
@@ -177,10 +177,10 @@ struct RunStatus {
   RunProgress progress;
   double progress_age_seconds = 0;  ///< Time since its last report.
   /// Time since its driver stopped answering, or died. Empty: it answers.
-  std::optional<double> away_seconds = {};
+  std::optional<double> unreachable_seconds = {};
   static constexpr auto fields = weft::fields(
       &RunStatus::name, &RunStatus::pid, &RunStatus::has_progress, &RunStatus::progress,
-      &RunStatus::progress_age_seconds, &RunStatus::away_seconds);
+      &RunStatus::progress_age_seconds, &RunStatus::unreachable_seconds);
 };
 struct HostStatus {
   HostRegistration offer;
@@ -189,14 +189,14 @@ struct HostStatus {
   std::vector<std::string> device_users;
   double joined_seconds = 0;  ///< Time since it joined.
   /// Time since its connection was lost. Empty: connected.
-  std::optional<double> away_seconds = {};
+  std::optional<double> unreachable_seconds = {};
   bool suspect = false;  ///< True if nothing has arrived from it for some seconds.
   bool leaving = false;  ///< True if its agent ends once its devices are unused.
   ProcessRef agent = {};
   static constexpr auto fields =
       weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users,
-                   &HostStatus::joined_seconds, &HostStatus::away_seconds, &HostStatus::suspect,
-                   &HostStatus::leaving, &HostStatus::agent);
+                   &HostStatus::joined_seconds, &HostStatus::unreachable_seconds,
+                   &HostStatus::suspect, &HostStatus::leaving, &HostStatus::agent);
 };
 struct MeshStatus {
   MeshKey key;
@@ -210,12 +210,12 @@ struct MeshStatus {
 };
 /// Result of `weft token rotate`.
 struct TokenRotation {
-  std::string file;        ///< Path on the head's machine.
-  std::uint32_t told = 0;  ///< Number of processes to which the head has sent it.
+  std::string file;            ///< Path on the head's machine.
+  std::uint32_t notified = 0;  ///< Number of processes to which the head has sent it.
   /// Names of those connected without TLS, which it was not sent to.
   std::vector<std::string> not_notified;
   static constexpr auto fields =
-      weft::fields(&TokenRotation::file, &TokenRotation::told, &TokenRotation::not_notified);
+      weft::fields(&TokenRotation::file, &TokenRotation::notified, &TokenRotation::not_notified);
 };
 struct ClusterEvent {
   std::int64_t unix_ms = 0;

@@ -8,7 +8,7 @@ namespace weft::actors {
 namespace {
 
 /// Limit far above that of `weft join`.
-constexpr std::uint32_t kMostDevices = 1u << 16;
+constexpr std::uint32_t kMaxDevicesInRow = 1u << 16;
 
 void check_ranks(const std::set<std::uint32_t>& ranks, std::size_t size, const char* what) {
   if (!ranks.empty() && *ranks.rbegin() >= size)
@@ -19,14 +19,14 @@ void check_ranks(const std::set<std::uint32_t>& ranks, std::size_t size, const c
 }  // namespace
 
 void check_row(const HostRow& row) {
-  if (row.offer.devices > kMostDevices)
+  if (row.offer.devices > kMaxDevicesInRow)
     throw_error(ErrorCode::kDataLoss, "host '{}' with {} devices", row.offer.name,
                 row.offer.devices);
 }
 
 void check_row(const MeshRow& row) {
   const std::size_t size = row.places.size();
-  check_ranks(row.lost, size, "lost");
+  check_ranks(row.detached_ranks, size, "lost");
   check_ranks(row.dead, size, "dead");
   if (row.processes.size() > size)
     throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks with {} processes", size,

@@ -30,16 +30,17 @@ struct MeshRow {
   std::vector<HostDevice> places;
   /// Ranks whose device is not the mesh's any more: the host was removed, the device was freed, or
   /// it belongs to the next epoch. Another host of that name may have joined.
-  std::set<std::uint32_t> lost;
+  std::set<std::uint32_t> detached_ranks;
   std::set<std::uint32_t> dead;  ///< Ranks whose process has died, or counts as dead.
   /// Processes by rank. Empty while the mesh starts; process 0 for ranks to be renewed.
   std::vector<DeviceProcess> processes;
   std::vector<std::string> devices;  ///< Descriptions by rank; empty until the owner sends them.
   std::optional<Incident> incident;  ///< Set if the mesh has failed.
-  bool ending = false;  ///< True if it is being released: only its devices are still taken.
-  static constexpr auto fields = weft::fields(
-      &MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::lost, &MeshRow::dead,
-      &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
+  bool releasing = false;  ///< True if it is being released: only its devices are still taken.
+  static constexpr auto fields =
+      weft::fields(&MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::detached_ranks,
+                   &MeshRow::dead, &MeshRow::processes, &MeshRow::devices, &MeshRow::incident,
+                   &MeshRow::releasing);
 };
 
 /// Throws Error(kDataLoss) for a row that no head has written, such as one with a rank outside the

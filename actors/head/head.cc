@@ -104,10 +104,10 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       events_(std::move(events)),
       started_(clock_.now()),
       store_(config_.state_directory, events_.on_warning,
-             config_.ephemeral ? StateStore::Survives::kEndOfProcess
-                               : StateStore::Survives::kLossOfPower),
+             config_.ephemeral ? StateStore::Durability::kProcessExit
+                               : StateStore::Durability::kPowerLoss),
       runs_(store_),
-      book_(clock_) {
+      incidents_(clock_) {
   set_thread_priority(ThreadPriority::kControl);
   if (config_.ignore_saved_members) store_.erase_member_rows();
   read_rows();
@@ -131,7 +131,7 @@ void Head::event(std::string text, const std::string& logged) {
   notify_change_waiters();
 }
 
-void Head::refused(const std::string& text) {
+void Head::record_refusal(const std::string& text) {
   check_called_locally();
   store_.add_event(event_now(text));  // The log has it already.
 }
@@ -141,10 +141,12 @@ TokenRotation Head::rotate_token() {
   for (const auto& [name, host] : hosts_) members.push_back(host.agent.id);
   for (const auto& [id, owner] : owners_) members.push_back(id);
   if (!events_.rotate_token)
-    throw_error(ErrorCode::kFailedPrecondition, "this head has no token of its own");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the token was not replaced: this head was started with a token from outside; "
+                "replace it there");
   TokenRotation rotated = events_.rotate_token(members);
-  event(fmt::format("the cluster's token was replaced; {} process{} heard it from the head",
-                    rotated.told, rotated.told == 1 ? "" : "es"));
+  event(fmt::format("the cluster's token was replaced; the head sent it to {} process{}",
+                    rotated.notified, rotated.notified == 1 ? "" : "es"));
   return rotated;
 }
 
@@ -155,7 +157,8 @@ std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) co
 void Head::check_request(const MeshRequest& request, ProcessId owner) const {
   if (!owners_.contains(owner))
     throw_error(ErrorCode::kFailedPrecondition,
-                "only a program that has called own() may spawn a mesh");
+                "only a program that is registered with the head may start a mesh; connect it with "
+                "actors::Cluster");
   check_name("the name of a mesh", request.mesh);
   request.shape.check();
   for (const MeshAxis& axis : request.shape.axes())
@@ -211,9 +214,10 @@ task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchReques
 
 std::optional<Error> Head::start_failure(const MeshKey& key) const {
   const auto mesh = meshes_.find(key);
-  if (mesh == meshes_.end() || mesh->second.ending)
-    return Error(ErrorCode::kCancelled,
-                 fmt::format("mesh {} was released while it started", key.name));
+  if (mesh == meshes_.end() || mesh->second.releasing)
+    return Error(
+        ErrorCode::kCancelled,
+        fmt::format("the start of mesh {} was cancelled: its owner released it", key.name));
   if (mesh->second.failed)
     return Error(ErrorCode::kPeerDied,
                  fmt::format("a host of mesh {} died while the mesh started", key.name));
@@ -225,23 +229,23 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   check_request(request, owner);
   std::vector<HostDevice> places;
   try {
-    places = placement_.find_devices(request);
+    places = allocator_.find_devices(request);
   } catch (const Error& error) {
     // Owners that name places choose others themselves.
     const bool passes = waits_for_devices() && request.places.empty() &&
                         error.code() != ErrorCode::kInvalidArgument;
     throw Error(passes ? ErrorCode::kUnavailable : error.code(),
-                error.message() + gone_note(request));
+                error.message() + removed_hosts_note(request));
   }
-  const std::uint64_t visit = owners_.at(owner).visit;
+  const std::uint64_t registration = owners_.at(owner).registration_count;
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
-  placement_.take(places, key);
+  allocator_.assign(places, key);
   Mesh& mesh = meshes_[key];
   mesh.request = request;
   mesh.owner = owner;
   mesh.places = std::move(places);
   save(key, mesh);
-  store_.sync();
+  store_.sync_to_disk();
 
   MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
   std::optional<Error> failure;
@@ -255,8 +259,9 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   const auto now = meshes_.find(key);
   if (failure && now != meshes_.end()) now->second.failed = true;
   if (!failure) failure = start_failure(key);
-  if (!failure && owners_.at(owner).visit != visit)
-    failure = Error(ErrorCode::kCancelled, fmt::format("who asked for mesh {} is gone", key.name));
+  if (!failure && owners_.at(owner).registration_count != registration)
+    failure = Error(ErrorCode::kCancelled,
+                    fmt::format("mesh {}: the driver that requested it disconnected", key.name));
   if (failure) {
     if (const auto left = meshes_.find(key); left != meshes_.end()) {
       if (left->second.incident) failure = left->second.incident->error();
@@ -271,35 +276,35 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   now->second.processes = result.processes;
   save(key, now->second);
   record_devices(key, now->second);
-  store_.sync();
-  event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
+  store_.sync_to_disk();
+  event(fmt::format("mesh {} (epoch {}, {}) is running for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));
   co_return result;
 }
 
 void Head::process_died(const DeathReport& report) {
   const auto mesh = meshes_.find(report.key);
-  if (mesh == meshes_.end() || mesh->second.ending) return;
+  if (mesh == meshes_.end() || mesh->second.releasing) return;
   fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
 void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
                 const std::string& host_failure, bool local_log) {
-  ProcessFailure casualty;
-  casualty.actor = actor_label(mesh.request, rank);
-  casualty.mesh = key.name;
-  casualty.epoch = key.epoch;
-  casualty.rank = rank;
-  casualty.host = mesh.places[rank].host;
-  casualty.device = mesh.places[rank].device;
-  casualty.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
-  casualty.evidence = evidence;
-  casualty.host_failure = host_failure;
-  if (casualty.evidence.log_file.empty() && rank < mesh.processes.size()) {
-    casualty.evidence.log_file = mesh.processes[rank].log_file;
-    if (local_log) casualty.evidence.read_log();
+  ProcessFailure failure;
+  failure.actor = actor_label(mesh.request, rank);
+  failure.mesh = key.name;
+  failure.epoch = key.epoch;
+  failure.rank = rank;
+  failure.host = mesh.places[rank].host;
+  failure.device = mesh.places[rank].device;
+  failure.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
+  failure.evidence = evidence;
+  failure.host_failure = host_failure;
+  if (failure.evidence.log_file.empty() && rank < mesh.processes.size()) {
+    failure.evidence.log_file = mesh.processes[rank].log_file;
+    if (local_log) failure.evidence.read_log();
   }
-  const Incident& incident = book_.record(casualty).incident;
+  const Incident& incident = incidents_.record(failure).incident;
   mesh.failed = true;
   mesh.incident = incident;
   mesh.dead.insert(rank);
@@ -309,11 +314,10 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitRe
   store_.add_incident(incident);
   const auto owner = owners_.find(mesh.owner);
   const std::string run = owner == owners_.end() ? "" : owner->second.offer.name;
-  event(
-      run.starts_with("run ") && !casualty.is_whole_mesh()
-          ? fmt::format("{}; weft logs {} '{}'", casualty.in_short(), run.substr(4), casualty.actor)
-          : casualty.in_short(),
-      casualty.describe());
+  event(run.starts_with("run ") && !failure.is_whole_mesh()
+            ? fmt::format("{}; weft logs {} '{}'", failure.summary(), run.substr(4), failure.actor)
+            : failure.summary(),
+        failure.describe());
 }
 
 void Head::notify_mesh_failed(const Mesh& mesh) {
@@ -323,7 +327,7 @@ void Head::notify_mesh_failed(const Mesh& mesh) {
   for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
     const ProcessId process = mesh.processes[rank].process.id;
     if (process == ProcessId()) continue;
-    failure.processes.push_back(process);
+    failure.mesh_processes.push_back(process);
     if (mesh.dead.contains(rank)) failure.dead.push_back(process);
   }
   context_.system()
@@ -331,7 +335,7 @@ void Head::notify_mesh_failed(const Mesh& mesh) {
       .tell<&HeadNotifications::mesh_failed>(failure);
 }
 
-void Head::describe(MeshDevices devices) {
+void Head::set_device_descriptions(MeshDevices devices) {
   // The mesh may have been released meanwhile.
   const auto mesh = meshes_.find(devices.key);
   if (mesh == meshes_.end()) return;
@@ -339,11 +343,11 @@ void Head::describe(MeshDevices devices) {
   save(mesh->first, mesh->second);
 }
 
-void Head::progress(RunProgress progress) {
+void Head::report_progress(RunProgress progress) {
   const auto owner = owners_.find(context_.caller().id);
   if (owner == owners_.end()) return;
   owner->second.progress = std::move(progress);
-  owner->second.told = clock_.now();
+  owner->second.progress_at = clock_.now();
 }
 
 ClusterStatus Head::status() {
@@ -362,10 +366,10 @@ ClusterStatus Head::status() {
                     host.suspect,
                     host.leaving.has_value(),
                     host.agent};
-    if (host.away_since) line.away_seconds = in_seconds(clock_.now() - *host.away_since);
+    if (host.away_since) line.unreachable_seconds = in_seconds(clock_.now() - *host.away_since);
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
-        if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
+        if (mesh.places[rank].host != name || mesh.detached_ranks.contains(rank)) continue;
         // The host has fewer devices now.
         if (mesh.places[rank].device >= line.device_users.size()) continue;
         const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
@@ -384,7 +388,7 @@ ClusterStatus Head::status() {
     const auto owner = owners_.find(mesh.owner);
     status.meshes.push_back({key, to_string(mesh.request.shape),
                              owner == owners_.end() ? "" : owner->second.offer.name,
-                             mesh.ending              ? "ending"
+                             mesh.releasing           ? "ending"
                              : mesh.renewing          ? "recovering"
                              : mesh.failed            ? "failed"
                              : mesh.processes.empty() ? "starting"
@@ -395,9 +399,9 @@ ClusterStatus Head::status() {
     RunStatus run{owner.offer.name, owner.offer.pid, owner.progress.has_value(), {}, 0};
     if (owner.progress) {
       run.progress = *owner.progress;
-      run.progress_age_seconds = in_seconds(clock_.now() - owner.told);
+      run.progress_age_seconds = in_seconds(clock_.now() - owner.progress_at);
     }
-    if (owner.away_since) run.away_seconds = in_seconds(clock_.now() - *owner.away_since);
+    if (owner.away_since) run.unreachable_seconds = in_seconds(clock_.now() - *owner.away_since);
     status.runs.push_back(std::move(run));
   }
   status.events = store_.last_events(kEventsInStatus);
@@ -468,7 +472,7 @@ task<void> Head::stop(std::string reason, bool now) {
   owners_.clear();
   close_unreported_runs("was stopped with the cluster: " + reason);
   store_.erase_member_rows();
-  store_.sync();
+  store_.sync_to_disk();
   events_.on_stop(reason);
 }
 

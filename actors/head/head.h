@@ -13,7 +13,7 @@
 #include "actors/call/task.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
-#include "actors/head/placement.h"
+#include "actors/head/device_allocator.h"
 #include "actors/head/run_history.h"
 #include "actors/head/state_store.h"
 #include "actors/net/address.h"
@@ -47,8 +47,8 @@ struct HeadEvents {
 /// has happened to it.
 ///
 /// One per cluster, hosted by the head's main under the name "head". Takes no part in data
-/// transfers and calls between actors. Called by agents (join, process_died), owners (own, spawn,
-/// release), parents of agents (host_died) and observers.
+/// transfers and calls between actors. Called by agents (join, process_died), owners
+/// (register_owner, spawn, release), parents of agents (host_died) and observers.
 ///
 /// The state is on disk: after the head's death, a head of the next term continues with it. Hosts
 /// and owners are away until they reconnect, and are removed after HeadConfig::grace. The same
@@ -62,18 +62,18 @@ class Head final {
   task<JoinReply> join(HostRegistration offer, AgentReport devices);
   /// Marks the caller's host as leaving, with the reason `why`. Nothing new is placed there, and
   /// its agent ends once the devices are unused. Owners of meshes there are told; they save, and
-  /// call let_go().
-  void drain(const std::string& why);
+  /// call release_leaving_host().
+  void drain_host(const std::string& why);
   /// Fails the calling owner's processes on a leaving `host`.
-  void let_go(const std::string& host);
+  void release_leaving_host(const std::string& host);
   /// Removes the caller's host, whose agent ends in good order. Its processes count as dead.
   void leave(const std::string& why);
   /// Registers the caller as an owner of meshes, which end with it. If it reconnects, it keeps the
   /// meshes that the offer lists.
-  JoinReply own(OwnerRegistration offer);
+  JoinReply register_owner(OwnerRegistration offer);
   /// Places a mesh, starts its device processes and waits until they can be called. The caller must
-  /// be an owner. Throws what Placement::find_devices() and Agent::launch() throw, or kUnavailable
-  /// if devices may become free by themselves. Leaves nothing behind then.
+  /// be an owner. Throws what DeviceAllocator::find_devices() and Agent::launch() throw, or
+  /// kUnavailable if devices may become free by themselves. Leaves nothing behind then.
   task<MeshProcesses> spawn(MeshRequest request);
   /// Begins the next epoch of a mesh. Living processes continue in it, each where it is. New ones
   /// replace the dead, on devices of the same hosts or of spares. Ranks without a device are
@@ -84,9 +84,9 @@ class Head final {
   /// Ends a mesh's processes. Returns when all are reaped and its devices are free.
   task<void> release(MeshKey key);
   /// Records what the devices of a mesh are. Called by its owner.
-  void describe(MeshDevices devices);
+  void set_device_descriptions(MeshDevices devices);
   /// Records how far an owner's run is. Kept in memory only; the last report counts.
-  void progress(RunProgress progress);
+  void report_progress(RunProgress progress);
   /// Records that a process of a mesh has died. Called by its agent.
   void process_died(const DeathReport& report);
   /// Removes the dead driver of a run, which will not be started again. Called by its `weft run`.
@@ -97,10 +97,10 @@ class Head final {
   ClusterStatus status();
 
   // Methods for owners that place and replace their meshes (places.cc).
-  DeviceSnapshot places() const;
+  DeviceSnapshot device_snapshot() const;
   /// Waits until DeviceSnapshot::version differs from `seen`, or for `within_ns`. Returns the
   /// version.
-  task<std::uint64_t> next_change(std::uint64_t seen, std::int64_t within_ns);
+  task<std::uint64_t> wait_for_change(std::uint64_t seen, std::int64_t within_ns);
   /// Returns whether a process of these meshes is known not to run. Asks the agents.
   task<bool> has_dead_process(std::vector<MeshKey> keys);
 
@@ -142,15 +142,15 @@ class Head final {
   void peer_timed_out(ProcessId peer, std::int64_t silence_ns);
   /// Handles a lost connection to a host, an owner or an observer. If `cut_off`, the peer may live.
   /// For the head's own process.
-  void peer_lost(ProcessId peer, bool cut_off);
+  void peer_disconnected(ProcessId peer, bool cut_off);
   /// Removes hosts and owners that were away for too long. Called periodically by the head's own
   /// process.
-  void look();
+  void expire_silent_peers();
   /// Completes the end of a mesh. Frees its devices when each host has confirmed that the processes
   /// have ended, or was removed. Called by the head itself.
   task<void> finish_release(MeshKey key);
   /// Records that a peer was refused, and why. For the head's own process.
-  void refused(const std::string& text);
+  void record_refusal(const std::string& text);
   /// Makes a new token and sends it to the members of the cluster. Others need it from now on.
   TokenRotation rotate_token();
   /// Stops the cluster. Runs end as by Ctrl-C, with a checkpoint, within kRunsEndWithin; with `now`
@@ -161,16 +161,20 @@ class Head final {
 
   static constexpr auto endpoints = interface<"weft.head", 3>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
-      on<&Head::drain>("drain", urgent), on<&Head::let_go>("let_go", urgent),
-      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"), on<&Head::renew>("renew"),
-      on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
-      on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
-      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
-      on<&Head::incidents>("incidents", urgent),
+      on<&Head::drain_host>("drain_host", urgent),
+      on<&Head::release_leaving_host>("release_leaving_host", urgent),
+      on<&Head::register_owner>("register_owner", urgent), on<&Head::spawn>("spawn"),
+      on<&Head::renew>("renew"), on<&Head::release>("release", urgent),
+      on<&Head::set_device_descriptions>("set_device_descriptions", urgent),
+      on<&Head::report_progress>("report_progress", urgent),
+      on<&Head::process_died>("process_died", urgent), on<&Head::host_died>("host_died", urgent),
+      on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
       on<&Head::peer_suspected>("peer_suspected", urgent),
       on<&Head::peer_timed_out>("peer_timed_out", urgent),
-      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::look>("look", urgent),
-      on<&Head::finish_release>("finish_release", urgent), on<&Head::refused>("refused", urgent),
+      on<&Head::peer_disconnected>("peer_disconnected", urgent),
+      on<&Head::expire_silent_peers>("expire_silent_peers", urgent),
+      on<&Head::finish_release>("finish_release", urgent),
+      on<&Head::record_refusal>("record_refusal", urgent),
       on<&Head::rotate_token>("rotate_token", urgent), on<&Head::stop>("stop", urgent),
       on<&Head::describe_run>("describe_run", urgent),
       on<&Head::driver_given_up>("driver_given_up", urgent),
@@ -178,8 +182,9 @@ class Head final {
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
       on<&Head::submit>("submit", urgent), on<&Head::detached_ended>("detached_ended", urgent),
       on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
-      on<&Head::cancel_run>("cancel_run", urgent), on<&Head::places>("places", urgent),
-      on<&Head::next_change>("next_change", urgent),
+      on<&Head::cancel_run>("cancel_run", urgent),
+      on<&Head::device_snapshot>("device_snapshot", urgent),
+      on<&Head::wait_for_change>("wait_for_change", urgent),
       on<&Head::has_dead_process>("has_dead_process", urgent),
       on<&Head::report_owner_exit>("report_owner_exit", urgent));
 
@@ -191,28 +196,29 @@ class Head final {
     std::optional<std::string> leaving = {};   // Reason, if it leaves.
     std::vector<std::string> reached_by = {};  // Hosts that reach it while it is suspect or away.
     std::optional<TimePoint> meshes_fail_at =
-        {};                    // Time when its meshes fail, if it is still away.
-    std::string silence = {};  // Reason then: "has been silent for 10.2 s".
+        {};                         // Time when its meshes fail, if it is still away.
+    std::string silence_text = {};  // Reason then: "has not responded for 10.2 s".
   };
   struct Owner : OwnerRow {
-    std::uint64_t visit = 0;  // Grows with each own(). Requests of earlier visits have no receiver.
+    // Grows with each register_owner(). Requests of earlier registrations have no receiver.
+    std::uint64_t registration_count = 0;
     std::optional<TimePoint> away_since = {};
-    bool dead = false;  // True if it has died, and its next driver is awaited.
+    bool awaits_restart = false;  // True if it has died, and its next driver is awaited.
     std::optional<RunProgress> progress = {};
-    TimePoint told = {};  // Time of `progress`.
+    TimePoint progress_at = {};  // Time of `progress`.
   };
   /// Part of a mesh that a host has been told to end.
   struct PendingStop {
     std::string host;
     ProcessRef agent;
-    std::optional<Future<void>> ended;      // Call under way.
+    std::optional<Future<void>> reply;      // Set while the call is under way.
     MeshKey key;                            // Key under which the host knows it.
     std::vector<std::uint32_t> ranks = {};  // Empty: all.
   };
   struct Mesh : MeshRow {
     bool failed = false;                // Failed, or nobody waits for an orderly end.
     bool renewing = false;              // True while renew() runs.
-    bool watched = false;               // True once finish_release() is called.
+    bool release_started = false;       // True once finish_release() is called.
     std::vector<PendingStop> stopping;  // Parts to end, for finish_release().
     std::vector<Wakeup> waiters;        // Calls that wait for its end; each is notified once.
   };
@@ -227,8 +233,8 @@ class Head final {
   /// Returns whether another agent holds the name of a host and answers the head. False if it is
   /// away or has ended meanwhile.
   task<bool> holder_answers(std::string name, ProcessId caller);
-  void end_owner(const OwnerExit& end);
-  /// Notifies calls of next_change() if something has changed.
+  void close_owner(const OwnerExit& end);
+  /// Notifies calls of wait_for_change() if something has changed.
   void notify_change_waiters();
   std::uint64_t places_version() const;
   /// Returns the other agent that holds the name of a host, does not answer, and may live. Empty if
@@ -271,17 +277,17 @@ class Head final {
   task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
   /// Returns why a mesh whose processes have all started is unusable after all, or nothing.
   std::optional<Error> start_failure(const MeshKey& key) const;
-  void forget_gone(const std::string& name);
+  void forget_removed(const std::string& name);
   /// Returns lines about removed hosts that the mesh could have used.
-  std::string gone_note(const MeshRequest& request) const;
+  std::string removed_hosts_note(const MeshRequest& request) const;
   /// Returns `wanted`, or "run quickstart#2" if another owner has that name.
   std::string free_name(const std::string& wanted) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
   Host* host_of(ProcessId agent);
   /// Throws Error(kInvalidArgument) if another process has made the current call.
   void check_called_locally() const;
-  /// Removes a host and fails its meshes. `why`: "died: SIGKILL", "has left", "has been silent for
-  /// 10.2 s: ...".
+  /// Removes a host and fails its meshes. `why`: "died: SIGKILL", "has left", "has not responded
+  /// for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitReport& evidence, const std::string& why);
   /// Records the death of a rank and tells the owner. `local_log`: its log lies on this machine,
   /// and is read if the evidence has none.
@@ -298,12 +304,12 @@ class Head final {
                              const std::vector<std::uint32_t>& ranks = {});
   // Steps of renew().
   MeshKey begin_epoch(const MeshRenewal& renewal, Mesh& before);
-  task<void> take_over(MeshKey from, MeshKey to);
+  task<void> adopt_ranks(MeshKey from, MeshKey to);
   task<void> free_dead(MeshKey from, MeshKey to);
   task<std::optional<Error>> start_missing(MeshKey key);
   RenewedMesh renewed(const MeshKey& key, std::string problem) const;
   /// Returns some ranks of a mesh by host. Leaves out hosts that do not answer.
-  std::map<std::string, std::vector<std::uint32_t>> by_host(
+  std::map<std::string, std::vector<std::uint32_t>> ranks_by_host(
       const Mesh& mesh, const std::set<std::uint32_t>& ranks) const;
   /// Tells the hosts of a mesh to end its processes, unless that has begun.
   void begin_release(const MeshKey& key, Mesh& mesh);
@@ -329,7 +335,7 @@ class Head final {
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
-  // Calls of next_change(); each is notified once.
+  // Calls of wait_for_change(); each is notified once.
   std::map<std::uint64_t, Wakeup> change_waiters_;
   std::uint64_t next_waiter_ = 0;
   std::uint64_t notified_change_ = 0;
@@ -338,12 +344,12 @@ class Head final {
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;
-  Placement placement_;
+  DeviceAllocator allocator_;
   RunHistory runs_;
-  IncidentLog book_;
+  IncidentLog incidents_;
   std::map<std::string, Host> hosts_;
   // Last removed hosts: name, reason.
-  std::vector<std::pair<std::string, std::string>> gone_hosts_;
+  std::vector<std::pair<std::string, std::string>> removed_hosts_;
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
 };

@@ -20,7 +20,8 @@ class HeadNotifications final {
     /// Called when this program is asked to end, as by an interruption, or at once if `now`.
     /// Returns what it does until it ends.
     std::function<std::string(bool now)> on_cancel;
-    /// Called when a host with a mesh of this program leaves. It waits for let_go().
+    /// Called when a host with a mesh of this program leaves. It waits for
+    /// Head::release_leaving_host().
     std::function<void(const std::string& host, const std::string& why)> on_host_leaves;
   };
   HeadNotifications(Context&, Events events) : events_(std::move(events)) {}

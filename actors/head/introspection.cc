@@ -34,7 +34,7 @@ void Head::close_unreported_runs(const std::string& how) {
     if (!record.ended() && record.state != RunState::kStarting &&
         !owners_.contains(record.process.id))
       lost.push_back(record.process.id);
-  for (const ProcessId process : lost) runs_.gone(process, how, std::nullopt);
+  for (const ProcessId process : lost) runs_.close_unreported(process, how, std::nullopt);
 }
 
 void Head::record_devices(const MeshKey& key, const Mesh& mesh) {
@@ -57,16 +57,17 @@ void Head::run_ended(const RunResult& end) {
   runs_.end(caller, end, owner->second.progress);
   const OwnerRegistration& offer = owner->second.offer;
   event(fmt::format("{} (driver pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
-                    end.why.empty() ? "" : ": " + end.why));
+                    end.reason.empty() ? "" : ": " + end.reason));
 }
 
 RunRecord Head::run(std::uint64_t number) {
   RunRecord record = runs_.get(number);
   const auto owner = owners_.find(record.process.id);
   if (record.ended() || owner == owners_.end()) return record;
-  if (owner->second.away_since) record.state = RunState::kAway;
+  if (owner->second.away_since) record.state = RunState::kUnreachable;
   record.progress = owner->second.progress;
-  if (record.progress) record.progress_age_seconds = in_seconds(clock_.now() - owner->second.told);
+  if (record.progress)
+    record.progress_age_seconds = in_seconds(clock_.now() - owner->second.progress_at);
   return record;
 }
 
@@ -84,9 +85,9 @@ std::vector<Member> Head::members() {
   for (const auto& [name, host] : hosts_) {
     list.push_back({name, host.agent, host.offer.pid, host.offer.machine, ""});
     if (host.away_since)
-      list.back().silence = fmt::format("does not answer the head since {:.0f} s",
-                                        in_seconds(clock_.now() - *host.away_since));
-    else if (host.suspect) list.back().silence = "has been silent for some seconds";
+      list.back().unreachable_note = fmt::format("does not answer the head since {:.0f} s",
+                                                 in_seconds(clock_.now() - *host.away_since));
+    else if (host.suspect) list.back().unreachable_note = "has been silent for some seconds";
   }
   return list;
 }
@@ -113,7 +114,8 @@ task<std::vector<LogPiece>> Head::read_logs(std::vector<LogRequest> requests,
                     .call<&LogReader::read>(of.positions, max_bytes);
   }
   for (auto& [name, of] : asked) {
-    std::string problem = fmt::format("host {} is not in this cluster (any more)", name);
+    std::string problem =
+        fmt::format("host {} is not in this cluster; it has left or never joined", name);
     if (of.answer) {
       try {
         Future<std::vector<LogPiece>>& answer = *of.answer;
@@ -138,8 +140,8 @@ task<std::uint64_t> Head::submit(RunSubmission submission) {
     for (const auto& [name, each] : hosts_)
       if (!each.away_since) names.push_back(name);
     throw_error(ErrorCode::kUnavailable,
-                "host {}, whose agent is to start run '{}', {}; there are {}", submission.host,
-                submission.name,
+                "run '{}' was not started: host {} {}; hosts that answer: {}", submission.name,
+                submission.host,
                 host == hosts_.end() ? "has not joined this cluster" : "does not answer",
                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
   }
@@ -149,15 +151,15 @@ task<std::uint64_t> Head::submit(RunSubmission submission) {
                     .call<&Agent::start_run>(submission, store_.term());
   const DetachedRun started = co_await answer;
   const std::uint64_t number = runs_.start(submission.name, started, submission.out);
-  event(fmt::format("run {} is left to host {} (pid {})", submission.name, started.host,
-                    started.pid));
+  event(fmt::format("run {} was started in the background on host {} (pid {})", submission.name,
+                    started.host, started.pid));
   co_return number;
 }
 
 void Head::detached_ended(const DetachedRunExit& end) {
   if (host_of(context_.caller().id) == nullptr) return;
   runs_.detached_ended(end);
-  store_.sync();
+  store_.sync_to_disk();
 }
 
 ClusterEvents Head::events(const EventsRequest& request) {
@@ -176,8 +178,8 @@ task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
   if (run.ended())
     throw_error(ErrorCode::kFailedPrecondition, "{} has ended: {}", who, to_string(run.state));
   if (now) runs_.mark_killed(number);
-  event(fmt::format("{} is to end{}: weft cancel", who, now ? " at once" : ""));
-  std::string problem = "its driver is not here yet";
+  event(fmt::format("{} was asked to end{} by weft cancel", who, now ? " at once" : ""));
+  std::string problem = "its driver has not connected yet";
   if (run.state != RunState::kStarting) {
     auto answer = context_.system()
                       .named<HeadNotifications>(run.process, "watcher")
@@ -202,16 +204,17 @@ task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
                          .call<&Agent::signal_run>(run.description.launch, now, store_.term());
     try {
       co_await signalled;
-      co_return fmt::format("host {} has sent {} to it ({})", host->second.offer.name,
+      co_return fmt::format("host {} sent {} to the run ({})", host->second.offer.name,
                             now ? "SIGKILL" : "SIGINT", problem);
     } catch (const Error& error) {
       problem += "; " + error.message();
     }
   }
-  throw_error(ErrorCode::kUnavailable,
-              "{} does not answer the head: it is stopped, overloaded or cut off ({}); where it "
-              "runs, kill -INT {} asks it too, and kill -KILL {} ends it",
-              who, problem, run.pid, run.pid);
+  throw_error(
+      ErrorCode::kUnavailable,
+      "{} does not answer the head ({}): it may be suspended, overloaded or disconnected; on its "
+      "machine, kill -INT {} asks it to end and kill -KILL {} ends it at once",
+      who, problem, run.pid, run.pid);
 }
 
 }  // namespace weft::actors

@@ -28,7 +28,7 @@ constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
 constexpr std::uint64_t kUnownedEpochOffset = 1'000'000'000;
 /// Additional time before the meshes of a silent host fail, if it answers other hosts.
 constexpr auto kPartitionGrace = std::chrono::seconds(10);
-constexpr std::size_t kGoneHosts = 16;
+constexpr std::size_t kRemovedHosts = 16;
 
 bool on_this_machine(const HostRegistration& offer) { return offer.machine == machine_name(); }
 
@@ -46,10 +46,11 @@ void Head::read_rows() {
   try {
     read_all_rows();
   } catch (...) {
-    throw_error(ErrorCode::kDataLoss,
-                "the head's state in {} does not say what runs: {}; give another directory with "
-                "--state, and a cluster begins anew",
-                config_.state_directory.string(), current_error().message());
+    throw_error(
+        ErrorCode::kDataLoss,
+        "cannot read hosts and runs from the head's state in {}: {}; start a new cluster with "
+        "another directory (--state)",
+        config_.state_directory.string(), current_error().message());
   }
 }
 
@@ -61,8 +62,8 @@ void Head::read_all_rows() {
     check_row(host);
     host.joined = now;
     host.away_since = now;
-    placement_.add_host(name, host.offer.devices);
-    placement_.set_away(name, true);
+    allocator_.add_host(name, host.offer.devices);
+    allocator_.set_away(name, true);
   }
   for (const auto& [name, row] : store_.rows(StateStore::Table::kOwners)) {
     Owner owner;
@@ -77,9 +78,10 @@ void Head::read_all_rows() {
     const MeshKey key = MeshKey::of_text(name);
     mesh.failed = mesh.incident.has_value();
     // The start has failed with the earlier head, or the mesh has no owner.
-    if (mesh.processes.empty() || !owners_.contains(mesh.owner)) mesh.failed = mesh.ending = true;
+    if (mesh.processes.empty() || !owners_.contains(mesh.owner))
+      mesh.failed = mesh.releasing = true;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (!mesh.lost.contains(rank)) placement_.take({mesh.places[rank]}, key);
+      if (!mesh.detached_ranks.contains(rank)) allocator_.assign({mesh.places[rank]}, key);
     meshes_[key] = std::move(mesh);
   }
 }
@@ -109,12 +111,12 @@ void Head::check_reachable(const std::string& name, const std::string& address) 
   for (const auto& [other, host] : hosts_) {
     if (other == name || host.away_since || is_loopback(host.agent.address.host) == local) continue;
     const std::string& misfit = local ? name : other;
-    throw_error(ErrorCode::kFailedPrecondition,
-                "host '{}' is on loopback ({}), where host '{}' at {} cannot reach it: end its "
-                "agent, and join it by an address of its machine's network, which `weft head` "
-                "prints",
-                misfit, local ? address : host.agent.address.host, local ? other : name,
-                local ? host.agent.address.host : address);
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "host '{}' uses the loopback address {}, which host '{}' at {} cannot reach; stop its "
+        "agent and start weft join with the network address that `weft head` prints",
+        misfit, local ? address : host.agent.address.host, local ? other : name,
+        local ? host.agent.address.host : address);
   }
 }
 
@@ -153,48 +155,48 @@ task<JoinReply> Head::join(HostRegistration offer, AgentReport devices) {
                 offer.name);
   JoinReply joined{store_.cluster_id(), store_.term(), config_.grace.count(),
                    holder_of(offer, agent.id)};
-  if (joined.held) co_return joined;
+  if (joined.name_holder) co_return joined;
   if (const auto known = hosts_.find(offer.name);
       known != hosts_.end() && known->second.agent.id != agent.id) {
     ExitReport evidence;
     evidence.pid = known->second.offer.pid;
-    remove_host(offer.name, evidence, "is gone: the next agent of that name has looked");
+    remove_host(offer.name, evidence, "has ended, as the next agent of that name found");
   }
   const auto known = hosts_.find(offer.name);
   const bool again = known != hosts_.end() && known->second.agent.id == agent.id;
   if (!again) {
-    placement_.add_host(offer.name, offer.devices);
+    allocator_.add_host(offer.name, offer.devices);
     hosts_[offer.name] = Host{{offer, agent}, clock_.now()};
     for (const auto& [key, mesh] : meshes_)
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-        if (mesh.places[rank].host == offer.name && !mesh.lost.contains(rank))
-          placement_.take({mesh.places[rank]}, key);
+        if (mesh.places[rank].host == offer.name && !mesh.detached_ranks.contains(rank))
+          allocator_.assign({mesh.places[rank]}, key);
   }
-  forget_gone(offer.name);
+  forget_removed(offer.name);
   Host& host = hosts_.at(offer.name);
   host.agent = agent;
   const std::optional<TimePoint> away_since = std::exchange(host.away_since, std::nullopt);
   host.suspect = false;
   host.reached_by.clear();
   host.meshes_fail_at.reset();
-  placement_.set_away(offer.name, false);
+  allocator_.set_away(offer.name, false);
   save(host);
   if (!again)
     event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name,
                       offer.devices, offer.devices == 1 ? "" : "s", offer.instruction_set,
                       offer.pid, to_string(agent.address)));
   else if (away_since)
-    event(fmt::format("host {} is back after {:.1f} s", offer.name,
+    event(fmt::format("host {} reconnected after {:.1f} s", offer.name,
                       in_seconds(clock_.now() - *away_since)));
   reconcile(offer, devices);
   // Continues releases that an earlier head has not completed.
   for (auto& [key, mesh] : meshes_)
-    if (mesh.ending) begin_release(key, mesh);
+    if (mesh.releasing) begin_release(key, mesh);
   co_return joined;
 }
 
 void Head::reconcile(const HostRegistration& offer, const AgentReport& devices) {
-  for (const OwnerExit& end : devices.owners_ended) end_owner(end);
+  for (const OwnerExit& end : devices.owners_ended) close_owner(end);
   for (const DeathReport& death : devices.deaths) process_died(death);
   std::map<MeshKey, std::map<std::uint32_t, DeviceProcess>> running;
   for (const RunningDevice& each : devices.running)
@@ -207,13 +209,13 @@ void Head::reconcile(const HostRegistration& offer, const AgentReport& devices) 
       return here != found->second.end() && here->second.process.id == process.process.id;
     };
     for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
-      if (mesh.places[rank].host != offer.name || mesh.lost.contains(rank) || mesh.failed ||
-          mesh.ending || mesh.processes[rank].process.id == ProcessId() ||
+      if (mesh.places[rank].host != offer.name || mesh.detached_ranks.contains(rank) ||
+          mesh.failed || mesh.releasing || mesh.processes[rank].process.id == ProcessId() ||
           runs(mesh.processes[rank]))
         continue;
       ExitReport evidence;
       evidence.pid = mesh.processes[rank].pid;
-      fail(key, mesh, rank, evidence, "it ended while its host did not reach the head",
+      fail(key, mesh, rank, evidence, "it ended while its host was disconnected from the head",
            on_this_machine(offer));
     }
   }
@@ -221,7 +223,7 @@ void Head::reconcile(const HostRegistration& offer, const AgentReport& devices) 
   for (const auto& [key, ranks] : running) {
     store_.raise_mesh_epoch(key.name, key.epoch);
     const auto mesh = meshes_.find(key);
-    const bool starts = mesh != meshes_.end() && !mesh->second.ending &&
+    const bool starts = mesh != meshes_.end() && !mesh->second.releasing &&
                         (mesh->second.processes.empty() || mesh->second.renewing);
     if (starts) continue;
     std::map<std::uint32_t, DeviceProcess> strangers;
@@ -244,40 +246,42 @@ void Head::stop_unknown_processes(const HostRegistration& offer, const MeshKey& 
   while (meshes_.contains(own)) own.epoch += kUnownedEpochOffset;
   Mesh& mesh = meshes_[own];
   mesh.request.mesh = key.name;
-  mesh.failed = mesh.ending = true;
-  mesh.watched = true;
+  mesh.failed = mesh.releasing = true;
+  mesh.release_started = true;
   PendingStop stopping{offer.name, hosts_.at(offer.name).agent, std::nullopt, key, {}};
   for (const auto& [rank, process] : strangers) {
     mesh.places.push_back(process.place);
-    placement_.take({process.place}, own);
+    allocator_.assign({process.place}, own);
     stopping.ranks.push_back(rank);
   }
   mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
-  stopping.ended = stop_ranks_on(stopping.agent, key, true, stopping.ranks);
+  stopping.reply = stop_ranks_on(stopping.agent, key, true, stopping.ranks);
   mesh.stopping.push_back(std::move(stopping));
   save(own, mesh);
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(own);
-  event(fmt::format("host {} still runs mesh {} (epoch {}), which is nobody's: it ends", offer.name,
-                    key.name, key.epoch));
+  event(fmt::format(
+      "host {} still runs mesh {} (epoch {}), which no driver owns; it is being stopped",
+      offer.name, key.name, key.epoch));
 }
 
-void Head::drain(const std::string& why) {
+void Head::drain_host(const std::string& why) {
   Host* host = host_of(context_.caller().id);
   if (host == nullptr || host->leaving) return;
   const std::string name = host->offer.name;
   host->leaving = why;
-  placement_.set_leaving(name);
+  allocator_.set_leaving(name);
   for (const auto& [id, owner] : owners_)
     if (!owner.away_since) notify_host_leaving(owner, *host);
-  event(fmt::format("host {} leaves: {}", name, why));
+  event(fmt::format("host {} is leaving the cluster: {}", name, why));
 }
 
 void Head::notify_host_leaving(const Owner& owner, const Host& host) {
   const auto uses_it = [&](const auto& of) {
     const Mesh& mesh = of.second;
-    if (mesh.owner != owner.process.id || mesh.ending) return false;
+    if (mesh.owner != owner.process.id || mesh.releasing) return false;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == host.offer.name && !mesh.lost.contains(rank)) return true;
+      if (mesh.places[rank].host == host.offer.name && !mesh.detached_ranks.contains(rank))
+        return true;
     return false;
   };
   if (std::ranges::any_of(meshes_, uses_it))
@@ -286,22 +290,25 @@ void Head::notify_host_leaving(const Owner& owner, const Host& host) {
         .tell<&HeadNotifications::host_leaves>(host.offer.name, *host.leaving);
 }
 
-void Head::let_go(const std::string& name) {
+void Head::release_leaving_host(const std::string& name) {
   const auto found = hosts_.find(name);
   if (found == hosts_.end() || !found->second.leaving) return;
   const Host& host = found->second;
   ExitReport orderly;
-  orderly.known = true;
+  orderly.has_parent_report = true;
   orderly.pid = host.offer.pid;
   const ProcessId owner = context_.caller().id;
   for (auto& [key, mesh] : meshes_) {
-    if (mesh.owner != owner || mesh.ending) continue;
+    if (mesh.owner != owner || mesh.releasing) continue;
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name && !mesh.lost.contains(rank)) ranks.push_back(rank);
+      if (mesh.places[rank].host == name && !mesh.detached_ranks.contains(rank))
+        ranks.push_back(rank);
     for (const std::uint32_t rank : ranks)
       fail(key, mesh, rank, orderly,
-           fmt::format("its agent (pid {}) leaves: {}", host.offer.pid, *host.leaving), false);
+           fmt::format("its agent (pid {}) is leaving the cluster: {}", host.offer.pid,
+                       *host.leaving),
+           false);
     // Replacements may come late, or never, and the agent waits for the end of its processes.
     if (!ranks.empty())
       context_.system()
@@ -314,7 +321,7 @@ void Head::leave(const std::string& why) {
   const Host* host = host_of(context_.caller().id);
   if (host == nullptr) return;
   ExitReport orderly;
-  orderly.known = true;
+  orderly.has_parent_report = true;
   orderly.pid = host->offer.pid;
   remove_host(std::string(host->offer.name), orderly, "has left: " + why);
 }
@@ -328,11 +335,11 @@ void Head::host_died(HostDeath death) {
   const auto host = hosts_.find(death.host);
   if (host == hosts_.end()) return;
   const ProcessRef agent = host->second.agent;
-  remove_host(death.host, death.evidence, death.evidence.verdict());
+  remove_host(death.host, death.evidence, death.evidence.summary());
   context_.system().declare_dead(
       agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
-                                              death.evidence.pid, death.evidence.verdict())));
+                                              death.evidence.pid, death.evidence.summary())));
 }
 
 std::vector<ProcessRef> Head::probers_of(const Host& host) const {
@@ -349,17 +356,17 @@ task<void> Head::peer_suspected(ProcessId peer, std::int64_t silence_ns) {
   if (host == nullptr || host->away_since) co_return;
   host->suspect = silence_ns >= 0;
   host->reached_by.clear();
-  placement_.set_away(host->offer.name, host->suspect);
+  allocator_.set_away(host->offer.name, host->suspect);
   const std::string name = host->offer.name;
   if (!host->suspect) co_return event(fmt::format("host {} answers again", name));
   const std::vector<ProcessRef> probers = probers_of(*host);
   const ProcessRef agent = host->agent;
   event(fmt::format(
-      "host {} is suspect: it {}; {}", name,
+      "host {} may have failed: it {}; {}", name,
       describe_silence(Nanoseconds(silence_ns), on_this_machine(host->offer) ? host->offer.pid : 0),
-      probers.empty() ? "no other host can look for it"
-                      : fmt::format("{} other{} for it", probers.size(),
-                                    probers.size() == 1 ? " looks" : "s look")));
+      probers.empty() ? "no other host can probe it"
+                      : fmt::format("{} other host{} it", probers.size(),
+                                    probers.size() == 1 ? " probes" : "s probe")));
   std::vector<Future<bool>> answers;
   for (const ProcessRef& prober : probers)
     answers.push_back(context_.system()
@@ -379,21 +386,24 @@ task<void> Head::peer_suspected(ProcessId peer, std::int64_t silence_ns) {
   host = host_of(peer);
   if (host == nullptr || (!host->suspect && !host->away_since) || reached_by.empty()) co_return;
   host->reached_by = reached_by;
-  event(fmt::format("partition: host {} answers {}, and not the head", name,
-                    fmt::join(reached_by, " and ")));
+  event(
+      fmt::format("network partition: host {} answers {}, but not the head; check the network "
+                  "between it and the head",
+                  name, fmt::join(reached_by, " and ")));
 }
 
 void Head::peer_timed_out(ProcessId peer, std::int64_t silence_ns) {
   check_called_locally();
   Host* host = host_of(peer);
   if (host == nullptr) return;
-  host->silence =
+  host->silence_text =
       describe_silence(Nanoseconds(silence_ns),
                        on_this_machine(host->offer) ? static_cast<pid_t>(host->offer.pid) : 0);
-  set_away(*host, host->silence);
+  set_away(*host, host->silence_text);
   if (host->reached_by.empty()) return fail_silent(*host);
-  host->silence += fmt::format(", though it answers {}: the network between it and the head is cut",
-                               fmt::join(host->reached_by, " and "));
+  host->silence_text +=
+      fmt::format(", though it answers {}: the network between it and the head is cut",
+                  fmt::join(host->reached_by, " and "));
   host->meshes_fail_at = clock_.now() + kPartitionGrace;
 }
 
@@ -401,24 +411,24 @@ void Head::fail_silent(Host& host) {
   host.meshes_fail_at.reset();
   ExitReport evidence;
   evidence.pid = host.offer.pid;
-  evidence.silence = host.silence;
+  evidence.silence_text = host.silence_text;
   fail_meshes_on(host, evidence,
-                 fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
+                 fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.summary()));
   // Fails launches that wait for the host.
   context_.system().fail_calls(
       host.agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("host {} (agent pid {}) {}", host.offer.name,
-                                              host.offer.pid, evidence.verdict())));
+                                              host.offer.pid, evidence.summary())));
 }
 
-void Head::peer_lost(ProcessId peer, bool cut_off) {
+void Head::peer_disconnected(ProcessId peer, bool cut_off) {
   check_called_locally();
   if (Host* host = host_of(peer); host != nullptr && cut_off) {
     set_away(*host, "its connection is lost");
   } else if (host != nullptr) {
     ExitReport evidence;
     evidence.pid = host->offer.pid;
-    remove_host(std::string(host->offer.name), evidence, evidence.verdict());
+    remove_host(std::string(host->offer.name), evidence, evidence.summary());
   }
   owner_lost(peer, cut_off);
 }
@@ -426,18 +436,18 @@ void Head::peer_lost(ProcessId peer, bool cut_off) {
 void Head::set_away(Host& host, const std::string& why) {
   if (host.away_since) return;
   host.away_since = clock_.now();
-  placement_.set_away(host.offer.name, true);
-  event(fmt::format("host {} does not answer: {}; it may come back for {:.0f} s", host.offer.name,
-                    why, in_seconds(config_.grace)));
+  allocator_.set_away(host.offer.name, true);
+  event(fmt::format("host {} does not answer: {}; it is removed in {:.0f} s unless it reconnects",
+                    host.offer.name, why, in_seconds(config_.grace)));
 }
 
-void Head::look() {
+void Head::expire_silent_peers() {
   check_called_locally();
   const auto too_long = [&](const std::optional<TimePoint>& away_since) {
     return away_since && clock_.now() - *away_since > config_.grace;
   };
   const std::string how =
-      fmt::format("has not come back within {:.0f} s", in_seconds(config_.grace));
+      fmt::format("did not reconnect within {:.0f} s", in_seconds(config_.grace));
   std::vector<std::string> hosts;
   for (auto& [name, host] : hosts_) {
     if (host.meshes_fail_at && *host.meshes_fail_at < clock_.now()) fail_silent(host);
@@ -446,18 +456,19 @@ void Head::look() {
   for (const std::string& name : hosts) {
     ExitReport evidence;
     evidence.pid = hosts_.at(name).offer.pid;
-    evidence.silence = how;
+    evidence.silence_text = how;
     remove_host(name, evidence, how);
   }
   for (auto& [key, mesh] : meshes_)
-    if (mesh.ending) begin_release(key, mesh);
+    if (mesh.releasing) begin_release(key, mesh);
   expire_owners();
 }
 
 void Head::fail_meshes_on(const Host& host, const ExitReport& evidence, const std::string& note) {
   for (auto& [key, mesh] : meshes_)
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == host.offer.name && !mesh.lost.contains(rank) && !mesh.ending)
+      if (mesh.places[rank].host == host.offer.name && !mesh.detached_ranks.contains(rank) &&
+          !mesh.releasing)
         fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
 }
 
@@ -468,38 +479,38 @@ void Head::remove_host(const std::string& name, const ExitReport& evidence,
   const Host host = found->second;
   hosts_.erase(found);
   store_.erase(StateStore::Table::kHosts, name);
-  placement_.remove_host(name);
+  allocator_.remove_host(name);
   if (stopping_) return event(fmt::format("host {} has ended", name));
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   runs_.close_runs_of_host(name, note);
   fail_meshes_on(host, evidence, note);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name) mesh.lost.insert(rank);
+      if (mesh.places[rank].host == name) mesh.detached_ranks.insert(rank);
     save(key, mesh);
   }
-  forget_gone(name);
-  gone_hosts_.emplace_back(name, note);
-  if (gone_hosts_.size() > kGoneHosts) gone_hosts_.erase(gone_hosts_.begin());
-  event(fmt::format("host {} is gone: {}", name, note));
+  forget_removed(name);
+  removed_hosts_.emplace_back(name, note);
+  if (removed_hosts_.size() > kRemovedHosts) removed_hosts_.erase(removed_hosts_.begin());
+  event(fmt::format("host {} was removed from the cluster: {}", name, note));
 }
 
-void Head::forget_gone(const std::string& name) {
-  std::erase_if(gone_hosts_, [&](const auto& host) { return host.first == name; });
+void Head::forget_removed(const std::string& name) {
+  std::erase_if(removed_hosts_, [&](const auto& host) { return host.first == name; });
 }
 
-std::string Head::gone_note(const MeshRequest& request) const {
+std::string Head::removed_hosts_note(const MeshRequest& request) const {
   std::string note;
-  for (const auto& [name, why] : gone_hosts_)
+  for (const auto& [name, why] : removed_hosts_)
     if (request.hosts.empty() || std::ranges::find(request.hosts, name) != request.hosts.end())
-      note += fmt::format("\n  host {} is gone: {}", name, why);
+      note += fmt::format("\n  host {} was removed from the cluster: {}", name, why);
   return note;
 }
 
 bool Head::waits_for_devices() const {
   const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
   return std::ranges::any_of(hosts_, is_away) || std::ranges::any_of(owners_, is_away) ||
-         std::ranges::any_of(meshes_, [](const auto& of) { return of.second.ending; });
+         std::ranges::any_of(meshes_, [](const auto& of) { return of.second.releasing; });
 }
 
 }  // namespace weft::actors

@@ -16,16 +16,16 @@ constexpr std::uint64_t kTerm = std::uint64_t{1} << 32;
 
 }  // namespace
 
-std::uint64_t Head::places_version() const { return store_.term() * kTerm + placement_.changes(); }
+std::uint64_t Head::places_version() const { return store_.term() * kTerm + allocator_.changes(); }
 
-DeviceSnapshot Head::places() const { return {places_version(), placement_.hosts()}; }
+DeviceSnapshot Head::device_snapshot() const { return {places_version(), allocator_.hosts()}; }
 
 void Head::notify_change_waiters() {
-  if (std::exchange(notified_change_, placement_.changes()) == placement_.changes()) return;
+  if (std::exchange(notified_change_, allocator_.changes()) == allocator_.changes()) return;
   for (const auto& [number, waiter] : std::exchange(change_waiters_, {})) waiter.notify();
 }
 
-task<std::uint64_t> Head::next_change(std::uint64_t seen, std::int64_t within_ns) {
+task<std::uint64_t> Head::wait_for_change(std::uint64_t seen, std::int64_t within_ns) {
   if (places_version() != seen) co_return places_version();
   const Wakeup changed = context_.make_wakeup();
   const std::uint64_t waiter = next_waiter_++;
@@ -39,17 +39,17 @@ task<bool> Head::has_dead_process(std::vector<MeshKey> keys) {
   std::vector<Future<bool>> answers;
   for (const MeshKey& key : keys) {
     const auto mesh = meshes_.find(key);
-    if (mesh == meshes_.end() || mesh->second.failed || mesh->second.ending) co_return true;
+    if (mesh == meshes_.end() || mesh->second.failed || mesh->second.releasing) co_return true;
     std::set<std::uint32_t> ranks;
     for (std::uint32_t rank = 0; rank < mesh->second.places.size(); ++rank) {
       if (!hosts_.contains(mesh->second.places[rank].host)) co_return true;
       ranks.insert(rank);
     }
-    for (const auto& [name, of_host] : by_host(mesh->second, ranks))
+    for (const auto& [name, of_host] : ranks_by_host(mesh->second, ranks))
       answers.push_back(context_.system()
                             .named<Agent>(hosts_.at(name).agent, "agent")
                             .within(kAgentLooksWithin)
-                            .call<&Agent::run>(key, of_host));
+                            .call<&Agent::are_running>(key, of_host));
   }
   bool lacks = false;
   for (Future<bool>& answer : answers) {

@@ -26,16 +26,17 @@ Future<void> Head::stop_ranks_on(const ProcessRef& agent, const MeshKey& key, bo
 }
 
 void Head::begin_release(const MeshKey& key, Mesh& mesh) {
-  if (std::exchange(mesh.watched, true)) return;
-  mesh.ending = true;
+  if (std::exchange(mesh.release_started, true)) return;
+  mesh.releasing = true;
   save(key, mesh);
   std::set<std::string> told;
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
     const std::string& name = mesh.places[rank].host;
     const auto host = hosts_.find(name);
-    if (mesh.lost.contains(rank) || host == hosts_.end() || !told.insert(name).second) continue;
+    if (mesh.detached_ranks.contains(rank) || host == hosts_.end() || !told.insert(name).second)
+      continue;
     PendingStop stopping{name, host->second.agent, std::nullopt, key};
-    if (!host->second.away_since) stopping.ended = stop_ranks_on(stopping.agent, key, mesh.failed);
+    if (!host->second.away_since) stopping.reply = stop_ranks_on(stopping.agent, key, mesh.failed);
     mesh.stopping.push_back(std::move(stopping));
   }
   // Runs as a call of its own, as the call that asks for it may be cancelled.
@@ -43,15 +44,15 @@ void Head::begin_release(const MeshKey& key, Mesh& mesh) {
 }
 
 task<std::string> Head::wait_for_stop(PendingStop& stopping) {
-  if (!stopping.ended) co_return "it does not answer the head";
+  if (!stopping.reply) co_return "it does not answer the head";
   std::string problem;
   try {
-    Future<void>& answer = *stopping.ended;
+    Future<void>& answer = *stopping.reply;
     co_await answer;
   } catch (const Error& error) {
     problem = error.message();
   }
-  stopping.ended.reset();
+  stopping.reply.reset();
   co_return problem;
 }
 
@@ -62,14 +63,15 @@ task<void> Head::finish_stop(const MeshKey& key, bool failed, PendingStop& stopp
     // host that was removed has none.
     if (!told)
       event(
-          fmt::format("host {} does not say that mesh {} (epoch {}) has ended; its devices stay "
-                      "taken until it does, or is gone: {}",
+          fmt::format("host {} has not confirmed the end of mesh {} (epoch {}); its devices stay "
+                      "reserved until it "
+                      "does or is removed: {}",
                       stopping.host, key.name, key.epoch, problem));
     co_await context_.sleep(kStopAgainAfter);
     const auto host = hosts_.find(stopping.host);
     if (host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
     if (!host->second.away_since)
-      stopping.ended = stop_ranks_on(host->second.agent, stopping.key, failed, stopping.ranks);
+      stopping.reply = stop_ranks_on(host->second.agent, stopping.key, failed, stopping.ranks);
     auto waiting = wait_for_stop(stopping);
     problem = co_await waiting;
   }
@@ -77,8 +79,8 @@ task<void> Head::finish_stop(const MeshKey& key, bool failed, PendingStop& stopp
 
 void Head::free_confirmed(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent) {
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-    if (!silent.contains(mesh.places[rank].host)) mesh.lost.insert(rank);
-  placement_.give_back(key, silent);
+    if (!silent.contains(mesh.places[rank].host)) mesh.detached_ranks.insert(rank);
+  allocator_.free(key, silent);
   save(key, mesh);
 }
 
@@ -98,11 +100,11 @@ task<void> Head::finish_release(MeshKey key) {
   if (!silent.empty()) free_confirmed(key, mesh, hosts);
   for (auto& [stopping, problem] : silent)
     co_await finish_stop(key, mesh.failed, *stopping, std::move(problem));
-  placement_.give_back(key);
+  allocator_.free(key);
   const std::vector<Wakeup> waiters = std::move(mesh.waiters);
   meshes_.erase(key);
   store_.erase(StateStore::Table::kMeshes, key.text());
-  store_.write();
+  store_.flush();
   event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
   for (const Wakeup& waiter : waiters) waiter.notify();
 }

@@ -29,7 +29,7 @@ std::string_view to_string(RunState state) {
   switch (state) {
     case RunState::kStarting: return "starting";
     case RunState::kRunning: return "running";
-    case RunState::kAway: return "away";
+    case RunState::kUnreachable: return "away";
     case RunState::kDone: return "done";
     case RunState::kFailed: return "failed";
     case RunState::kInterrupted: return "interrupted";
@@ -83,9 +83,7 @@ const RunRecord& RunHistory::get(std::uint64_t number) const {
   const auto found = records_.find(number);
   if (found == records_.end())
     throw_error(ErrorCode::kNotFound,
-                "the head does not know run {}; weft runs lists those that "
-                "it does",
-                number);
+                "the head has no record of run {}; weft runs lists the runs that it has", number);
   return found->second;
 }
 
@@ -106,7 +104,7 @@ RunRecord* RunHistory::previous_record(const RunRecord& record, const RunDescrip
     RunRecord* const started = find(description.agent, description.launch);
     return started == &record ? nullptr : started;
   }
-  if (description.restart == 0 || description.out.empty()) return nullptr;
+  if (description.restart_count == 0 || description.out.empty()) return nullptr;
   RunRecord* newest = nullptr;
   for (auto& [number, each] : records_)
     if (number != record.number && each.description.machine == description.machine &&
@@ -119,14 +117,15 @@ void RunHistory::describe(ProcessId process, RunDescription description) {
   RunRecord* record = find(process);
   if (record == nullptr) return;
   RunRecord* const before = previous_record(*record, description);
-  if (before != nullptr && (before->state == RunState::kStarting || description.restart > 0)) {
+  if (before != nullptr &&
+      (before->state == RunState::kStarting || description.restart_count > 0)) {
     const std::uint64_t other = record->number;
     before->name = record->name;
     before->process = record->process;
     before->pid = record->pid;
     before->state = record->state;
     before->ended_unix_ms = 0;
-    before->why.clear();
+    before->reason.clear();
     store_.erase(StateStore::Table::kRuns, row_name(other));
     records_.erase(other);
     record = before;
@@ -165,16 +164,16 @@ void RunHistory::detached_ended(const DetachedRunExit& end) {
   if (record == nullptr) return;
   if (record->ended() && record->state != RunState::kLost) return;
   const ExitReport& evidence = end.evidence;
-  if (evidence.orderly()) return close(*record, RunState::kDone, "", std::nullopt);
+  if (evidence.exited_cleanly()) return close(*record, RunState::kDone, "", std::nullopt);
   if (std::erase(cancelled_at_once_, record->number) > 0)
     return close(*record, RunState::kInterrupted, "weft cancel --now", std::nullopt);
-  if (!evidence.violent() && evidence.status == kInterruptedStatus)
+  if (!evidence.was_signalled() && evidence.status == kInterruptedStatus)
     return close(*record, RunState::kInterrupted, "", std::nullopt);
   close(*record, RunState::kFailed,
-        fmt::format(
-            "its weft run (pid {}) on host {} {}{}", evidence.pid, end.host,
-            evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause(),
-            evidence.log_note()),
+        fmt::format("its weft run process (pid {}) on host {} {}{}", evidence.pid, end.host,
+                    evidence.was_signalled() ? "died: " + evidence.cause()
+                                             : "ended with " + evidence.cause(),
+                    evidence.log_note()),
         std::nullopt);
 }
 
@@ -184,10 +183,12 @@ void RunHistory::close_runs_of_host(const std::string& host, const std::string& 
     const bool just_lost =
         record.state == RunState::kLost && unix_ms() - record.ended_unix_ms < kSameDeathMs;
     if (record.description.agent != host || (record.ended() && !just_lost)) continue;
-    close(record, RunState::kLost,
-          fmt::format("host {}, whose agent had started it, is gone, and the run with it: {}", host,
-                      how),
-          std::nullopt);
+    close(
+        record, RunState::kLost,
+        fmt::format(
+            "the run ended because host {}, which had started it, was removed from the cluster: {}",
+            host, how),
+        std::nullopt);
   }
 }
 
@@ -196,7 +197,7 @@ void RunHistory::add_devices(ProcessId process, const std::vector<RunDevice>& de
   if (record == nullptr) return;
   auto& all = record->devices;
   all.insert(all.end(), devices.begin(), devices.end());
-  if (all.size() > kDevices) all.erase(all.begin(), all.end() - kDevices);
+  if (all.size() > kMaxDevicesPerRun) all.erase(all.begin(), all.end() - kMaxDevicesPerRun);
   save(*record);
 }
 
@@ -208,11 +209,11 @@ void RunHistory::end(ProcessId process, const RunResult& end,
     if (record == nullptr && each.process.id == process && each.state == RunState::kLost)
       record = &each;
   if (record == nullptr) return;
-  close(*record, end.state, end.why, progress);
+  close(*record, end.state, end.reason, progress);
 }
 
-void RunHistory::gone(ProcessId process, const std::string& how,
-                      const std::optional<RunProgress>& progress) {
+void RunHistory::close_unreported(ProcessId process, const std::string& how,
+                                  const std::optional<RunProgress>& progress) {
   RunRecord* const record = find(process);
   if (record == nullptr) return;
   if (std::erase(cancelled_at_once_, record->number) > 0)
@@ -225,13 +226,13 @@ void RunHistory::mark_killed(std::uint64_t number) { cancelled_at_once_.push_bac
 void RunHistory::close(RunRecord& record, RunState state, const std::string& why,
                        const std::optional<RunProgress>& progress) {
   record.state = state;
-  record.why = why;
+  record.reason = why;
   record.ended_unix_ms = unix_ms();
   if (progress) record.progress = progress;
   save(record);
   std::size_t ended =
       std::ranges::count_if(records_, [](const auto& of) { return of.second.ended(); });
-  for (auto each = records_.begin(); ended > kEnded && each != records_.end();) {
+  for (auto each = records_.begin(); ended > kMaxEndedRuns && each != records_.end();) {
     if (!each->second.ended()) {
       ++each;
       continue;

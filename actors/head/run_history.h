@@ -12,14 +12,14 @@
 
 namespace weft::actors {
 
-/// Records of the runs of a cluster: those that run, and the last kEnded that have ended. Saved in
-/// the head's state with its next event. Owned by the head; one thread at a time.
+/// Records of the runs of a cluster: those that run, and the last kMaxEndedRuns that have ended.
+/// Saved in the head's state with its next event. Owned by the head; one thread at a time.
 class RunHistory final {
  public:
-  static constexpr std::size_t kEnded = 100;
+  static constexpr std::size_t kMaxEndedRuns = 100;
   /// Limit of recorded devices of a run; the newest are kept. A run that restarts often has had
   /// many.
-  static constexpr std::size_t kDevices = 4096;
+  static constexpr std::size_t kMaxDevicesPerRun = 4096;
 
   /// Reads the records of the head before this one. Drops those that another version of Weft has
   /// written.
@@ -41,9 +41,10 @@ class RunHistory final {
   void add_devices(ProcessId process, const std::vector<RunDevice>& devices);
   /// Closes the record as the program itself reports its end. Nothing later replaces that.
   void end(ProcessId process, const RunResult& end, const std::optional<RunProgress>& progress);
-  /// Closes the record of a process that ended without a report. `how`: "has not come back within
+  /// Closes the record of a process that ended without a report. `how`: "did not reconnect within
   /// 60 s".
-  void gone(ProcessId process, const std::string& how, const std::optional<RunProgress>& progress);
+  void close_unreported(ProcessId process, const std::string& how,
+                        const std::optional<RunProgress>& progress);
   /// Notes that a run was asked to end at once: if it ends without a report, it counts as
   /// interrupted.
   void mark_killed(std::uint64_t number);

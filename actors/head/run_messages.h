@@ -20,15 +20,16 @@ struct RunDescription {
   /// Host whose agent has started it, and number of that launch. Empty: not detached.
   std::string agent = {};
   std::uint64_t launch = 0;
-  std::uint64_t restart = 0;  ///< Number of restarts of its driver.
-  bool restarts = false;      ///< True if its `weft run` starts it again after a crash.
-  std::string moved = {};     ///< New path of the earlier run that lay at `out`; may be empty.
+  std::uint64_t restart_count = 0;  ///< Number of restarts of its driver.
+  bool restartable = false;         ///< True if its `weft run` starts it again after a crash.
+  std::string previous_run_path =
+      {};  ///< New path of the earlier run that lay at `out`; may be empty.
   /// Returns a text that identifies the run; empty if it has no results.
   std::string id() const { return out.empty() ? "" : machine + ":" + out; }
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
-                   &RunDescription::launch, &RunDescription::restart, &RunDescription::restarts,
-                   &RunDescription::moved);
+                   &RunDescription::launch, &RunDescription::restart_count,
+                   &RunDescription::restartable, &RunDescription::previous_run_path);
 };
 
 /// Device process that a run has or had.
@@ -57,16 +58,16 @@ struct RunRecord {
   std::int64_t ended_unix_ms = 0;  ///< 0: it has not ended.
   std::optional<RunProgress> progress = {};
   double progress_age_seconds = 0;  ///< Time since its last progress report, while it runs.
-  std::string why;                  ///< Reason of its end.
+  std::string reason;               ///< Reason of its end.
   std::vector<RunDevice> devices;
 
-  bool ended() const { return state > RunState::kAway; }
+  bool ended() const { return state > RunState::kUnreachable; }
   bool detached() const { return !description.agent.empty(); }
   static constexpr auto fields =
       weft::fields(&RunRecord::number, &RunRecord::name, &RunRecord::process, &RunRecord::pid,
                    &RunRecord::description, &RunRecord::state, &RunRecord::began_unix_ms,
                    &RunRecord::ended_unix_ms, &RunRecord::progress,
-                   &RunRecord::progress_age_seconds, &RunRecord::why, &RunRecord::devices);
+                   &RunRecord::progress_age_seconds, &RunRecord::reason, &RunRecord::devices);
 };
 
 /// Request for the last `limit` events, or for the first `limit` events after event number `after`.
@@ -87,9 +88,9 @@ struct Member {
   ProcessRef agent;
   std::int64_t pid = 0;
   std::string machine;
-  std::string silence;  ///< "does not answer the head since 12 s"; empty: it answers.
-  static constexpr auto fields =
-      weft::fields(&Member::name, &Member::agent, &Member::pid, &Member::machine, &Member::silence);
+  std::string unreachable_note;  ///< "does not answer the head since 12 s"; empty: it answers.
+  static constexpr auto fields = weft::fields(&Member::name, &Member::agent, &Member::pid,
+                                              &Member::machine, &Member::unreachable_note);
 };
 
 /// Request for a part of the log of a process on a host.

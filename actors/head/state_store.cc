@@ -96,8 +96,8 @@ class StateStore::Statement {
   int bound_ = 0;
 };
 
-StateStore::StateStore(const std::filesystem::path& directory, Warn warn, Survives most)
-    : path_(directory / "head.db"), most_(most), warn_(std::move(warn)) {
+StateStore::StateStore(const std::filesystem::path& directory, Warn warn, Durability max_durability)
+    : path_(directory / "head.db"), max_durability_(max_durability), warn_(std::move(warn)) {
   try {
     open();
   } catch (const Error& error) {
@@ -108,7 +108,7 @@ StateStore::StateStore(const std::filesystem::path& directory, Warn warn, Surviv
 }
 
 StateStore::~StateStore() {
-  if (failing_) save(Survives::kLossOfPower);
+  if (failing_) save(Durability::kPowerLoss);
 }
 
 void StateStore::make_directory() const {
@@ -145,7 +145,8 @@ void StateStore::open() {
   ::sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
   // Locks the database until this head ends.
   execute("PRAGMA locking_mode=EXCLUSIVE");
-  execute(most_ == Survives::kLossOfPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
+  execute(max_durability_ == Durability::kPowerLoss ? "PRAGMA synchronous=FULL"
+                                                    : "PRAGMA synchronous=OFF");
   execute("PRAGMA journal_mode=WAL");
   check_version();
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
@@ -232,7 +233,7 @@ void StateStore::read() {
   Statement rows(database_.get(), "SELECT kind, name, row FROM rows");
   while (rows.step()) {
     const RowKey key(static_cast<Table>(rows.integer(0)), rows.text(1));
-    if (forgotten_ && key.first != Table::kRuns) continue;
+    if (ignore_file_rows_ && key.first != Table::kRuns) continue;
     if (!unwritten_rows_.contains(key)) rows_.emplace(key, rows.bytes(2));
   }
   Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
@@ -250,28 +251,28 @@ void StateStore::failed(const Error& error) {
   failing_ = true;
   if (const auto held_back = warnings_.admit(); held_back && warn_)
     warn_(
-        fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there "
-                    "is space again",
+        fmt::format("{}: {}; the cluster continues and keeps its state in memory; free disk space, "
+                    "as the state is lost if the head ends before it can write",
                     path_.string(), error.message()));
 }
 
-void StateStore::save(Survives survives) {
+void StateStore::save(Durability durability) {
   try {
     if (!open_) open();
-    if (most_ == Survives::kLossOfPower)
-      execute(survives == Survives::kLossOfPower ? "PRAGMA synchronous=FULL"
-                                                 : "PRAGMA synchronous=NORMAL");
+    if (max_durability_ == Durability::kPowerLoss)
+      execute(durability == Durability::kPowerLoss ? "PRAGMA synchronous=FULL"
+                                                   : "PRAGMA synchronous=NORMAL");
     commit([this] { write_rows(); });
   } catch (const Error& error) {
     return failed(error);
   }
   unwritten_epochs_.clear();
   unwritten_rows_.clear();
-  forgotten_ = false;
+  ignore_file_rows_ = false;
   unwritten_events_ = 0;
   for (IncidentRow& row : incidents_) row.written = true;
   if (std::exchange(failing_, false) && warn_)
-    warn_(fmt::format("{} is written again", path_.string()));
+    warn_(fmt::format("{} can be written again", path_.string()));
 }
 
 void StateStore::write_rows() {
@@ -281,7 +282,7 @@ void StateStore::write_rows() {
         .bind(mesh)
         .bind(epochs_.at(mesh))
         .step();
-  if (forgotten_)
+  if (ignore_file_rows_)
     execute(fmt::format("DELETE FROM rows WHERE kind <> {}", static_cast<int>(Table::kRuns)));
   for (const RowKey& key : unwritten_rows_) {
     const auto row = rows_.find(key);
@@ -320,7 +321,7 @@ void StateStore::write_rows() {
 std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   const std::uint64_t epoch = ++epochs_[mesh];
   unwritten_epochs_.insert(mesh);
-  save(Survives::kEndOfProcess);
+  save(Durability::kProcessExit);
   return epoch;
 }
 
@@ -351,7 +352,7 @@ std::map<std::string, std::vector<std::byte>> StateStore::rows(Table table) cons
 void StateStore::erase_member_rows() {
   std::erase_if(rows_, [](const auto& row) { return row.first.first != Table::kRuns; });
   std::erase_if(unwritten_rows_, [](const RowKey& key) { return key.first != Table::kRuns; });
-  forgotten_ = true;
+  ignore_file_rows_ = true;
 }
 
 void StateStore::add_event(const ClusterEvent& event) {
@@ -359,7 +360,7 @@ void StateStore::add_event(const ClusterEvent& event) {
   ++event_count_;
   if (events_.size() > kEvents) events_.pop_front();
   unwritten_events_ = std::min(unwritten_events_ + 1, events_.size());
-  save(Survives::kEndOfProcess);
+  save(Durability::kProcessExit);
 }
 
 void StateStore::add_incident(const Incident& incident) {
@@ -374,7 +375,7 @@ void StateStore::add_incident(const Incident& incident) {
     incidents_.push_back({incident.mesh, incident.epoch, incident.describe(), false});
     if (incidents_.size() > kIncidents) incidents_.pop_front();
   }
-  save(Survives::kEndOfProcess);
+  save(Durability::kProcessExit);
 }
 
 std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {

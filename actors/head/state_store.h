@@ -44,11 +44,12 @@ class StateStore {
 
   /// Least event that written data survives. A sync to the disk takes milliseconds, or half a
   /// second.
-  enum class Survives { kEndOfProcess, kLossOfPower };
+  enum class Durability { kProcessExit, kPowerLoss };
   /// Opens or creates the database and begins a new term. Creates `directory` for this user alone.
-  /// `most`: kEndOfProcess for a head that ends with its machine, so that nothing is ever synced.
+  /// `max_durability`: kProcessExit for a head that ends with its machine, so that nothing is ever
+  /// synced.
   explicit StateStore(const std::filesystem::path& directory, Warn warn = {},
-                      Survives most = Survives::kLossOfPower);
+                      Durability max_durability = Durability::kPowerLoss);
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
@@ -56,14 +57,14 @@ class StateStore {
   const std::string& cluster_id() const { return cluster_id_; }
   std::uint64_t term() const { return term_; }
 
-  /// Returns 1, 2, 3, ... for each name, across terms. Call put() and sync() before anybody is
-  /// told, as an epoch must not come again after a loss of power.
+  /// Returns 1, 2, 3, ... for each name, across terms. Call put() and sync_to_disk() before anybody
+  /// is told, as an epoch must not come again after a loss of power.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.
   void raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
   /// Kind of row: hosts, owners, meshes or runs. Rows have names, are written with the next event
-  /// or by sync(), and are there in the next term.
+  /// or by sync_to_disk(), and are there in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
@@ -71,9 +72,9 @@ class StateStore {
   /// Erases all rows but those of runs, which are history. For a cluster that begins anew.
   void erase_member_rows();
   /// Makes changes survive a loss of power, unless the disk refuses.
-  void sync() { save(Survives::kLossOfPower); }
+  void sync_to_disk() { save(Durability::kPowerLoss); }
   /// Makes changes survive the end of the process, unless the disk refuses.
-  void write() { save(Survives::kEndOfProcess); }
+  void flush() { save(Durability::kProcessExit); }
   void add_event(const ClusterEvent& event);
   /// Adds an incident, or replaces the one of the same mesh and epoch.
   void add_incident(const Incident& incident);
@@ -109,14 +110,14 @@ class StateStore {
   void read();
   void failed(const Error& error);
   /// Writes all unwritten data.
-  void save(Survives survives);
+  void save(Durability durability);
   void write_rows();
 
   struct Close {
     void operator()(sqlite3* database) const;
   };
   std::filesystem::path path_;
-  const Survives most_;
+  const Durability max_durability_;
   std::unique_ptr<sqlite3, Close> database_;
   std::string cluster_id_;
   std::uint64_t term_ = 1;
@@ -127,7 +128,7 @@ class StateStore {
   using RowKey = std::pair<Table, std::string>;
   std::map<RowKey, std::vector<std::byte>> rows_;
   std::set<RowKey> unwritten_rows_;  // Keys that are not in rows_ are to be erased.
-  bool forgotten_ = false;           // True: rows in the file do not count.
+  bool ignore_file_rows_ = false;    // True: rows in the file do not count.
   std::deque<ClusterEvent> events_;
   std::uint64_t event_count_ = 0;
   std::size_t unwritten_events_ = 0;   // Number of newest events that are not written.

@@ -19,7 +19,7 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/net/network.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/signal_handler.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
@@ -52,7 +52,7 @@ std::string instruction_set() {
 /// Tells the head that this host leaves when its devices are unused.
 void tell_drain(const ActorRef<Head>& head, const std::string& why) {
   try {
-    head.tell<&Head::drain>(why);
+    head.tell<&Head::drain_host>(why);
   } catch (const Error&) {
     // If the head is away: drivers that were signalled, too, end by themselves.
   }
@@ -147,12 +147,12 @@ JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& ag
   const auto asked = system.named<Head>(head, "head");
   for (bool told = false;;) {
     JoinReply joined =
-        asked.call<&Head::join>(offer, agent.call<&Agent::joining>(head).get()).get();
-    if (!joined.held) {
-      agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
+        asked.call<&Head::join>(offer, agent.call<&Agent::prepare_join>(head).get()).get();
+    if (!joined.name_holder) {
+      agent.call<&Agent::complete_join>(head, joined.term, joined.grace_ns).get();
       return joined;
     }
-    const NameHolder& held = *joined.held;
+    const NameHolder& held = *joined.name_holder;
     if (held.machine == offer.machine && !process_exists(static_cast<pid_t>(held.pid))) {
       offer.replaces = held.agent;
       continue;
@@ -230,7 +230,7 @@ int serve_agent(const AgentRole& role) {
     return std::make_unique<LogReader>(context, role.log_directory);
   });
   events.on_log = [logs](const LogId& name, std::uint64_t size) {
-    logs.tell<&LogReader::began>(name, size);
+    logs.tell<&LogReader::log_opened>(name, size);
   };
   const std::filesystem::path programs =
       Network::simulated() != nullptr ? "" : std::filesystem::path(role.log_directory) / kPrograms;

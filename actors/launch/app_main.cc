@@ -19,7 +19,7 @@
 #include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/signal_handler.h"
 #include "core/base/clock.h"
 #include "core/base/descriptors.h"
@@ -239,9 +239,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
     events.add(event);
   };
   cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
-  cluster_options.description.restart = run.restart;
-  cluster_options.description.moved = run.moved.string();
-  cluster_options.description.restarts = !run.checked.empty() && config.recovery.restarts > 0;
+  cluster_options.description.restart_count = run.restart;
+  cluster_options.description.previous_run_path = run.moved.string();
+  cluster_options.description.restartable = !run.checked.empty() && config.recovery.restarts > 0;
   if (const auto colon = run.started_by.rfind(':'); colon != std::string::npos) {
     cluster_options.description.agent = run.started_by.substr(0, colon);
     cluster_options.description.launch = std::stoull(run.started_by.substr(colon + 1));
@@ -257,7 +257,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   std::vector<std::string> names;
   if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
   // `weft run` has seen all hosts. A run that recovers starts with those that are left.
-  if (!cluster_options.description.restarts)
+  if (!cluster_options.description.restartable)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", OnInterrupt::kFinishes);
   CleanUpWatchdog limit(system, cluster, interruption);

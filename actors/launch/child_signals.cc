@@ -66,7 +66,7 @@ void ChildSignals::wait_for_parent(const ReceivedSignal& signal) {
   }
   note(fmt::format("{}: its parent does not end within {:.0f} s, so this process does",
                    signal.describe(), in_seconds(kParentTimeout)));
-  die_of(signal.number);
+  kill_self(signal.number);
 }
 
 }  // namespace weft::actors

@@ -40,7 +40,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                       : options_.binary),
       binary_sha256_(own_binary_sha256()),
-      survives_(options_.description.restart > 0),
+      survives_(options_.description.restart_count > 0),
       networks_(system, options_.interfaces),
       head_(system, head,
             {[this](const ProcessRef& found) { return register_driver(found); },
@@ -70,8 +70,8 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
             [this](bool now) { return cancelled(now); },
             [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
   });
-  binding_.emplace(ear_, *this);
-  head_.join(options_.description.restart > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
+  open_.emplace(ear_, *this);
+  head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
 
 Cluster::~Cluster() {
@@ -90,16 +90,16 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   OwnerRegistration offer{options_.name, process_id()};
   const RunDescription& run = options_.description;
   offer.run = run.id();
-  offer.restarted = run.restart > 0;
+  offer.replaces_driver = run.restart_count > 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
+    for (const auto& [key, members] : meshes_) offer.held_meshes.push_back(key);
   }
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
-  JoinReply joined = asked.call<&Head::own>(offer).get();
+  JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   {
     const std::lock_guard lock(mutex_);
-    for (const MeshProcesses& mesh : joined.inherited) {
+    for (const MeshProcesses& mesh : joined.adopted_meshes) {
       inherited_[mesh.key.name] = mesh.key;
       remember(mesh.key, mesh.processes);
     }
@@ -139,7 +139,7 @@ void Cluster::release_leaving_hosts() {
     const std::lock_guard lock(mutex_);
     hosts.swap(leaving_);
   }
-  for (const std::string& host : hosts) notify_head<&Head::let_go>(host);
+  for (const std::string& host : hosts) notify_head<&Head::release_leaving_host>(host);
 }
 
 void Cluster::report_end(const RunResult& end) {
@@ -231,9 +231,9 @@ void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
       for (const DeviceProcess& member : members) {
         if (member.process.id != process || failed_.contains(key)) continue;
         report = DeathReport{key, member.rank, member.place.device, {}};
-        report->evidence.known = true;
+        report->evidence.has_parent_report = true;
         report->evidence.pid = member.pid;
-        report->evidence.silence = describe_silence(silence, 0);
+        report->evidence.silence_text = describe_silence(silence, 0);
         report->evidence.log_file = member.log_file;
       }
     }
@@ -284,7 +284,7 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
   while (true) {
     std::vector<std::string> joined;
     for (const HostStatus& host : status().hosts)
-      if (!host.away_seconds) joined.push_back(host.offer.name);
+      if (!host.unreachable_seconds) joined.push_back(host.offer.name);
     std::vector<std::string> missing;
     for (const std::string& name : names)
       if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
@@ -366,7 +366,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
 
 DeviceSnapshot Cluster::places() {
   return ask<DeviceSnapshot>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
-    return head.call<&Head::places>().get();
+    return head.call<&Head::device_snapshot>().get();
   });
 }
 
@@ -489,11 +489,11 @@ void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t
 }
 
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
-  notify_head<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+  notify_head<&Head::set_device_descriptions>(MeshDevices{mesh, std::move(devices)});
 }
 
 void Cluster::report_progress(const RunProgress& progress) {
-  notify_head<&Head::progress>(progress);
+  notify_head<&Head::report_progress>(progress);
 }
 
 void Cluster::report_host_death(const std::string& host, const ExitReport& evidence) {
@@ -503,7 +503,7 @@ void Cluster::report_host_death(const std::string& host, const ExitReport& evide
 void Cluster::report_head_death(const ExitReport& evidence) {
   lost(Error(ErrorCode::kPeerDied,
              fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
-                         evidence.verdict(), evidence.log_note())));
+                         evidence.summary(), evidence.log_note())));
 }
 
 }  // namespace weft::actors

@@ -47,8 +47,9 @@ struct ClusterConfig {
 
 /// The `recovery:` section of a run file: what a run does after a death.
 struct RecoveryConfig {
-  std::size_t restarts = RestartBudget::kRestarts;  ///< Maximum of deaths within `within`; 0: none.
-  Nanoseconds within = RestartBudget::kWithin;
+  std::size_t restarts =
+      RestartBudget::kMaxRestarts;  ///< Maximum of deaths within `within`; 0: none.
+  Nanoseconds within = RestartBudget::kWindow;
   /// Hosts of `cluster:` that no mesh uses until another host is lost.
   std::vector<std::string> spares = {};
   bool waits = true;             ///< `if_too_few`: waits for devices if too few are left; or fails.

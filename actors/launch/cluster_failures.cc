@@ -34,7 +34,7 @@ void Cluster::clear_failures() {
 
 std::string Cluster::root_cause(const Error& error) const {
   const std::lock_guard lock(mutex_);
-  return first_incident_ ? first_incident_->in_short() : error.message();
+  return first_incident_ ? first_incident_->summary() : error.message();
 }
 
 std::optional<Incident> Cluster::incident() const {
@@ -58,7 +58,7 @@ void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std:
   try {
     change = head_.reach({})
                  .head.within(within + kLooksWithin)
-                 .call<&Head::next_change>(seen, std::int64_t{within.count()});
+                 .call<&Head::wait_for_change>(seen, std::int64_t{within.count()});
   } catch (const Error&) {
     // The head is away: waits for failures and time alone.
   }
@@ -152,7 +152,7 @@ void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
 void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
   std::vector<ProcessId> processes;
   if (only != nullptr) {
-    processes = only->processes;
+    processes = only->mesh_processes;
   } else {
     std::lock_guard lock(mutex_);
     for (const auto& [key, members] : meshes_)

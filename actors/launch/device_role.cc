@@ -95,7 +95,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
                      {.process = ProcessId(arguments.number("agent-id"))});
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent")
-      .call<&Agent::ready>(arguments.number("slot"), cap)
+      .call<&Agent::device_ready>(arguments.number("slot"), cap)
       .get();
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();

@@ -198,11 +198,11 @@ int serve_head(const HeadRole& role) {
   System system(options);
   const FormerTokens former(system, role);
   system.on_refused([&system](const std::string& text) {
-    system.named<Head>(system.self(), "head").tell<&Head::refused>(text);
+    system.named<Head>(system.self(), "head").tell<&Head::record_refusal>(text);
   });
   system.on_peer_disconnected([&system](const ProcessRef& peer, const Error&, DisconnectCause how) {
     system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_lost>(peer.id, how == DisconnectCause::kDisconnected);
+        .tell<&Head::peer_disconnected>(peer.id, how == DisconnectCause::kDisconnected);
   });
   system.on_peer_timed_out([&system](const ProcessRef& peer, Nanoseconds silence) {
     system.named<Head>(system.self(), "head")
@@ -227,8 +227,9 @@ int serve_head(const HeadRole& role) {
                                              role.ignore_saved_members, role.has_parent},
                                   events);
   });
-  system.run_every(kLookForAwayEvery,
-                   [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
+  system.every(kLookForAwayEvery, [&system] {
+    system.named<Head>(system.self(), "head").tell<&Head::expire_silent_peers>();
+  });
   const HeadSignals::Running running(signals, system);
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);

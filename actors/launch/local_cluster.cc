@@ -91,7 +91,7 @@ void LocalCluster::wait_until_reaped(const std::string& who) const {
   SilenceTimer watched(kLookForEndEvery);  // time in which this process was stopped does not count
   std::unique_lock lock(end.mutex);
   while (!end.changed.wait_for(lock, kLookForEndEvery, [&] { return end.reaped; }))
-    if (watched.look(clock.now()) > kReapedWithin)
+    if (watched.update(clock.now()) > kReapedWithin)
       throw_error(ErrorCode::kDeadlineExceeded,
                   "{} (pid {}) died, and the system did not release its resources within 10 s", who,
                   end.pid);
@@ -141,7 +141,7 @@ void LocalCluster::start_head() {
                              [&] { return end.evidence.has_value(); })) {
       const std::string words = said.read();
       throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}{}{}", head_pid_,
-                  end.evidence->verdict(), words.empty() ? "" : ": ", words,
+                  end.evidence->summary(), words.empty() ? "" : ": ", words,
                   end.evidence->log_note());
     }
   }

@@ -28,7 +28,7 @@ void cut_off(int file, ssize_t half) {
 }  // namespace
 
 RunEvent RunEvent::of(const Incident& incident) {
-  const ProcessFailure& first = incident.casualties.at(incident.first_cause);
+  const ProcessFailure& first = incident.failures.at(incident.first_cause);
   if (first.is_whole_mesh()) return {"incident", incident.describe(), "", first.mesh};
   return {"incident", incident.describe(), first.host, first.mesh, first.rank, first.pid};
 }

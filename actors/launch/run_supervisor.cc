@@ -23,7 +23,7 @@
 #include "actors/launch/supervisor_event_queue.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/restart_budget.h"
 #include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
@@ -218,7 +218,7 @@ class RunSupervisor {
       for (const HostSpec& host : run_.header.cluster.hosts) {
         bool joined = run_.header.recovery.is_spare(host.name);
         for (const HostStatus& line : status.hosts)
-          joined = joined || (line.offer.name == host.name && !line.away_seconds);
+          joined = joined || (line.offer.name == host.name && !line.unreachable_seconds);
         if (!joined) missing.push_back(host.name);
       }
       if (missing.empty()) return announce(status);
@@ -258,10 +258,10 @@ class RunSupervisor {
       throw_error(ErrorCode::kCancelled, "interrupted during start-up of the cluster");
     const std::string who =
         event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
-    if (!event.evidence.silence.empty()) {
+    if (!event.evidence.silence_text.empty()) {
       launcher_->stop(event.evidence.pid, Nanoseconds::zero());
-      throw_error(ErrorCode::kPeerDied, "{} (pid {}) {} during start-up of the cluster{}", who,
-                  event.evidence.pid, event.evidence.silence, event.evidence.log_note());
+      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who,
+                  event.evidence.pid, event.evidence.silence_text, event.evidence.log_note());
     }
     throw_error(ErrorCode::kPeerDied, "{} (pid {}) died during start-up of the cluster: {}{}", who,
                 event.evidence.pid, event.evidence.cause(), event.evidence.log_note());
@@ -343,7 +343,7 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kHeadDied:
           if (!interrupted && restart_head(event->evidence)) break;
-          if (!first_cause && !event->evidence.orderly())
+          if (!first_cause && !event->evidence.exited_cleanly())
             first_cause = refusal_.empty() ? head_cause(event->evidence)
                                            : refusal_ + event->evidence.log_note();
           end_stopped(event->evidence);
@@ -362,7 +362,7 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
-          if (can_resume() && event->evidence.violent()) report_no_driver();
+          if (goes_on() && event->evidence.was_signalled()) report_no_driver();
           if (!first_cause && !refusal_.empty()) first_cause = refusal_;
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           report_edits();
@@ -386,7 +386,7 @@ class RunSupervisor {
     const HostDeath death{event.host, event.evidence};
     try {
       const auto head = head_->reach({}).head.within(kHeadToldWithin);
-      if (event.evidence.silence.empty()) head.tell<&Head::host_died>(death);
+      if (event.evidence.silence_text.empty()) head.tell<&Head::host_died>(death);
       // must precede the loss of its connection, which tells less
       else head.call<&Head::host_died>(death).get();
     } catch (const Error&) {
@@ -397,7 +397,7 @@ class RunSupervisor {
 
   std::string driver_cause(const ExitReport& evidence) const {
     return fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
-                       evidence.pid, evidence.verdict());
+                       evidence.pid, evidence.summary());
   }
 
   /// Returns true if the run can survive a death. Apps that have planned their steps resume from
@@ -413,24 +413,25 @@ class RunSupervisor {
   std::optional<std::size_t> admit(const std::string& host, const ExitReport& evidence,
                                    const std::string& what) {
     const SteadyClock clock;
-    const auto verdict = restarts_.admit(
-        {fmt::format("{} {}", host, evidence.pid), what, evidence.fault()}, clock.now());
-    if (!verdict.restart) refusal_ = restarts_.refusal(what, verdict);
-    return verdict.restart;
+    const auto decision = restarts_.record_death(
+        {fmt::format("{} {}", host, evidence.pid), what, evidence.crash_signature()}, clock.now());
+    if (!decision.restart) refusal_ = restarts_.refusal(what, decision);
+    return decision.restart;
   }
 
   /// Restarts an agent; the driver has lost devices replaced. Returns false if it has died too
   /// often.
   bool restart_agent(const SupervisorEvent& event) {
-    if (!local_ || !can_resume() || event.evidence.orderly() || !event.evidence.silence.empty())
+    if (!local_ || !goes_on() || event.evidence.exited_cleanly() ||
+        !event.evidence.silence_text.empty())
       return true;  // the end of a stopped process comes as another event
     const std::string what = fmt::format("the agent of {} (pid {}) {}", event.host,
-                                         event.evidence.pid, event.evidence.verdict());
+                                         event.evidence.pid, event.evidence.summary());
     const auto number = admit(event.host, event.evidence, what);
     if (!number) return false;
     report_restart("agent restarted",
                    fmt::format("{}; started again, restart {} of {}; log: {}", what, *number,
-                               restarts_.most(), event.evidence.log_file));
+                               restarts_.max_restarts(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
     return true;
   }
@@ -447,12 +448,12 @@ class RunSupervisor {
 
   /// Restarts the driver after a crash, if the run can resume. An error exit ends the run.
   bool restart_driver(const ExitReport& evidence) {
-    if (!can_resume() || !evidence.violent()) return false;
+    if (!goes_on() || !evidence.was_signalled()) return false;
     const std::string what = driver_cause(driver_stopped_.value_or(evidence));
     const auto number = admit("driver", evidence, what);
     if (!number) return false;
     report_restart("driver restarted", fmt::format("{}; started again, restart {} of {}", what,
-                                                   *number, restarts_.most()));
+                                                   *number, restarts_.max_restarts()));
     driver_stopped_.reset();
     ++driver_restarts_;
     start_driver();
@@ -461,8 +462,8 @@ class RunSupervisor {
 
   /// Restarts the head at the same address, while the run continues. Returns false if it cannot.
   bool restart_head(const ExitReport& evidence) {
-    if (!local_ || evidence.orderly()) return false;
-    if (!evidence.silence.empty()) {
+    if (!local_ || evidence.exited_cleanly()) return false;
+    if (!evidence.silence_text.empty()) {
       // The end of a stopped process comes as another event.
       launcher_->signal(evidence.pid, SIGKILL);
       head_stopped_ = evidence;
@@ -470,12 +471,12 @@ class RunSupervisor {
     }
     const ExitReport why = head_stopped_.value_or(evidence);
     head_stopped_.reset();
-    const std::string what = fmt::format("the head (pid {}) {}", why.pid, why.verdict());
+    const std::string what = fmt::format("the head (pid {}) {}", why.pid, why.summary());
     const auto number = admit("head", why, what);
     if (!number) return false;
     const std::string text =
         fmt::format("{}; started again, restart {} of {}, and the run goes on; log: {}", what,
-                    *number, restarts_.most(), why.log_file);
+                    *number, restarts_.max_restarts(), why.log_file);
     report_restart("head restarted", text);
     local_->restart_head(system_->token());
     return true;
@@ -483,7 +484,7 @@ class RunSupervisor {
 
   /// Ends a stopped process, which cannot end by itself.
   void end_stopped(const ExitReport& evidence) {
-    if (!evidence.silence.empty()) launcher_->stop(evidence.pid, Nanoseconds::zero());
+    if (!evidence.silence_text.empty()) launcher_->stop(evidence.pid, Nanoseconds::zero());
   }
 
   int driver_ended(const ExitReport& evidence, bool interrupted,
@@ -491,20 +492,21 @@ class RunSupervisor {
     const std::string said = driver_said_.read();
     // An interrupted driver that reports an error has failed all the same: the last checkpoint
     // could not be written.
-    if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
-    if (evidence.orderly()) return 0;
+    if (interrupted && (said.empty() || evidence.was_signalled())) return kInterrupted;
+    if (evidence.exited_cleanly()) return 0;
     // `weft cancel` has ended the driver, not this terminal.
-    if (!evidence.violent() && evidence.status == kInterrupted && said.empty()) return kInterrupted;
+    if (!evidence.was_signalled() && evidence.status == kInterrupted && said.empty())
+      return kInterrupted;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
     while (!first_cause) {
       const auto event = queue_.next(until);
       if (!event) break;
-      if (event->kind == SupervisorEvent::Kind::kHeadDied && !event->evidence.orderly())
+      if (event->kind == SupervisorEvent::Kind::kHeadDied && !event->evidence.exited_cleanly())
         first_cause = head_cause(event->evidence);
     }
     const std::string how =
-        evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
+        evidence.was_signalled() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
     if (first_cause) last_words_ = *first_cause;
     else if (!said.empty()) last_words_ = said;
     else
@@ -513,13 +515,14 @@ class RunSupervisor {
           run_.header.app.filename().string(), evidence.pid, how, (run_.out / "logs").string(),
           // The driver's output went to the terminal, so it was not searched.
           evidence.signal == SIGABRT
-              ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger)
+              ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}",
+                            kForeignUcxTraffic)
               : "");
     return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
   }
 
   static std::string head_cause(const ExitReport& evidence) {
-    return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(),
+    return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.summary(),
                        evidence.log_note());
   }
 
@@ -585,7 +588,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
   if (event->evidence.signal == SIGPIPE) return 0;
   // The request to end everything reached the app first.
   if (ReceivedSignal{event->evidence.signal}.asks_to_end()) return kInterrupted;
-  if (event->evidence.violent()) {
+  if (event->evidence.was_signalled()) {
     say(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, event->evidence.cause());
     return 1;
   }

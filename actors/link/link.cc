@@ -67,7 +67,7 @@ Nanoseconds Link::send_heartbeat() {
     connection->append(static_cast<std::uint8_t>(MessageKind::kHeartbeat), 0, {});
   }
   if (connection) connection->flush();
-  return lease_.look(SteadyClock().now());
+  return lease_.update(SteadyClock().now());
 }
 
 std::optional<Error> Link::transmit(OutgoingCall& outgoing) {

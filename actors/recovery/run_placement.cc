@@ -88,7 +88,7 @@ class Matching final {
   std::int64_t devices_of(const std::vector<std::string>& names) const {
     std::int64_t devices = 0;
     for (const HostDevices& host : hosts_)
-      if (host.answers && std::ranges::find(names, host.name) != names.end())
+      if (host.accepts_processes && std::ranges::find(names, host.name) != names.end())
         devices += std::ssize(host.users);
     return devices;
   }
@@ -97,7 +97,8 @@ class Matching final {
            std::set<std::size_t>& known) const {
     for (const std::string& name : names)
       for (std::size_t host = 0; host < hosts_.size(); ++host)
-        if (hosts_[host].name == name && hosts_[host].answers && known.insert(host).second)
+        if (hosts_[host].name == name && hosts_[host].accepts_processes &&
+            known.insert(host).second)
           to.push_back(host);
   }
 
@@ -112,12 +113,12 @@ class Matching final {
     });
   }
 
-  template <typename BlockHandler>
-  bool any_device(const Rank& rank, std::size_t tiers, const BlockHandler& take) const {
+  template <typename TryDevice>
+  bool any_device(const Rank& rank, std::size_t tiers, const TryDevice& try_device) const {
     for (std::size_t tier = 0; tier <= tiers; ++tier)
       for (const std::size_t host : rank.hosts[tier])
         for (std::size_t device = 0; device < hosts_[host].users.size(); ++device)
-          if (usable(rank, host, device) && take(first_[host] + device)) return true;
+          if (usable(rank, host, device) && try_device(first_[host] + device)) return true;
     return false;
   }
 
@@ -193,14 +194,15 @@ class Matching final {
     std::set<std::string> wanted(mesh.hosts.begin(), mesh.hosts.end());
     std::vector<std::string> gone;
     for (const std::string& name : wanted)
-      if (std::ranges::none_of(
-              hosts_, [&](const HostDevices& host) { return host.name == name && host.answers; }))
+      if (std::ranges::none_of(hosts_, [&](const HostDevices& host) {
+            return host.name == name && host.accepts_processes;
+          }))
         gone.push_back(name);
     std::string text =
-        fmt::format("mesh '{}' lacks {} of its {} devices", mesh.name, lacking, mesh.size);
+        fmt::format("mesh '{}' is missing {} of its {} devices", mesh.name, lacking, mesh.size);
     if (!gone.empty())
-      text += fmt::format(", and {} of its hosts {} not there: {}", gone.size(),
-                          gone.size() == 1 ? "is" : "are", fmt::join(gone, ", "));
+      text += fmt::format("; {} of its hosts {} not respond: {}", gone.size(),
+                          gone.size() == 1 ? "does" : "do", fmt::join(gone, ", "));
     text += "; hosts:";
     if (hosts_.empty()) text += " none";
     for (const HostDevices& host : hosts_) {
@@ -211,8 +213,9 @@ class Matching final {
         parts.push_back(user.empty() ? fmt::format("{} free", devices)
                                      : fmt::format("{} used by mesh {}", devices, user));
       text += fmt::format("\n  {}: {}", host.name,
-                          host.answers ? fmt::format("{}", fmt::join(parts, ", "))
-                                       : std::string("does not answer, or leaves the cluster"));
+                          host.accepts_processes
+                              ? fmt::format("{}", fmt::join(parts, ", "))
+                              : std::string("does not answer, or is leaving the cluster"));
     }
     return text;
   }

@@ -12,13 +12,13 @@ namespace {
 /// Time in which a lost host may be started again and join.
 constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
 /// Wait for devices after which the first report is made.
-constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
-constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
+constexpr Nanoseconds kFirstWaitReport = std::chrono::seconds(2);
+constexpr Nanoseconds kWaitReportInterval = std::chrono::seconds(30);
 /// Time to the next attempt if no change is reported. A process that has died meanwhile, for
 /// example, causes no report of a host.
-constexpr Nanoseconds kLookAgainAfter = std::chrono::seconds(5);
+constexpr Nanoseconds kRetryWithoutChange = std::chrono::seconds(5);
 /// Time to the next attempt on a host that lacks memory or processes for a moment.
-constexpr Nanoseconds kStartAgainAfter = std::chrono::seconds(1);
+constexpr Nanoseconds kRetryAfterTransientError = std::chrono::seconds(1);
 
 /// Returns whether an error may mean that living processes do not reach each other.
 bool is_connectivity_error(const Error& error) {
@@ -28,9 +28,9 @@ bool is_connectivity_error(const Error& error) {
 
 /// Reason why a mesh does not get its devices.
 enum class Obstacle : std::uint8_t {
-  kPasses,  ///< Devices, memory or a host may become available.
-  kDeath,   ///< A process has ended before it was ready.
-  kStays,   ///< Somebody has to repair something.
+  kTransient,  ///< Devices, memory or a host may become available.
+  kDeath,      ///< A process has ended before it was ready.
+  kPermanent,  ///< Somebody has to repair something.
 };
 Obstacle obstacle_of(ErrorCode code) {
   switch (code) {
@@ -38,11 +38,11 @@ Obstacle obstacle_of(ErrorCode code) {
     case ErrorCode::kNotFound:
     case ErrorCode::kResourceExhausted:
     case ErrorCode::kStaleEpoch:
-    case ErrorCode::kUnavailable: return Obstacle::kPasses;
+    case ErrorCode::kUnavailable: return Obstacle::kTransient;
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kInternal:
     case ErrorCode::kPeerDied: return Obstacle::kDeath;
-    default: return Obstacle::kStays;
+    default: return Obstacle::kPermanent;
   }
 }
 
@@ -51,7 +51,7 @@ Obstacle obstacle_of(ErrorCode code) {
 RunRecovery::RunRecovery(Cluster& cluster, RunRecoveryOptions options)
     : cluster_(cluster),
       options_(std::move(options)),
-      budget_(options_.config.restarts, options_.config.within, options_.budget) {
+      budget_(options_.config.restarts, options_.config.within, options_.restart_budget_path) {
   if (allowed()) cluster_.survive_deaths();
 }
 
@@ -125,13 +125,14 @@ bool RunRecovery::start_at(RunMeshes& meshes, const MeshPlacement& where) {
 std::optional<std::string> RunRecovery::find_lost_host() {
   const std::vector<HostDevices> there = cluster_.places().hosts;
   for (const std::string& host : options_.hosts)
-    if (std::ranges::none_of(
-            there, [&](const HostDevices& known) { return known.name == host && known.answers; }))
-      return fmt::format("host {} is not there any more", host);
+    if (std::ranges::none_of(there, [&](const HostDevices& known) {
+          return known.name == host && known.accepts_processes;
+        }))
+      return fmt::format("host {} has left the cluster or does not respond", host);
   return std::nullopt;
 }
 
-void RunRecovery::take_over(RunMeshes& meshes) {
+void RunRecovery::adopt(RunMeshes& meshes) {
   replace(meshes);
   cluster_.clear_failures();
 }
@@ -149,22 +150,23 @@ bool RunRecovery::recovers_from(const Error& error) const {
     // The head does not answer. Only the error is known.
     return symptom;
   }
-  return options_.reconnects && is_connectivity_error(error);
+  return options_.reconnect_on_failed_calls && is_connectivity_error(error);
 }
 
 RestartBudget::Death RunRecovery::death_of(const Error& error) const {
   const auto incident = cluster_.incident();
   if (!incident) return {.cause = error.message()};
-  return {incident->process(), incident->in_short(), incident->fault()};
+  return {incident->process(), incident->summary(), incident->crash_signature()};
 }
 
-std::size_t RunRecovery::admit(const RestartBudget::Death& death) {
+std::size_t RunRecovery::record_death(const RestartBudget::Death& death) {
   const TimePoint now = clock_.now();
-  const RestartBudget::Verdict verdict = budget_.admit(death, now);
-  if (verdict.restart) return *verdict.restart;
+  const RestartBudget::Decision decision = budget_.record_death(death, now);
+  if (decision.restart) return *decision.restart;
   std::string all;
   for (const std::string& cause : budget_.causes(now)) all += "\n  " + cause;
-  throw_error(ErrorCode::kFailedPrecondition, "{}:{}", budget_.refusal(death.cause, verdict), all);
+  throw_error(ErrorCode::kFailedPrecondition, "{}. Deaths so far:{}",
+              budget_.refusal(death.cause, decision), all);
 }
 
 RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
@@ -173,8 +175,8 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
   while (true) {
     if (const auto lost = std::exchange(lost_host_, std::nullopt))
       error = Error(ErrorCode::kPeerDied, *lost);
-    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.most()};
-    recovered.restart = admit(death_of(error));
+    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.max_restarts()};
+    recovered.restart = record_death(death_of(error));
     cluster_.clear_failures();
     replace(meshes);
     // A symptom may come long before the report of its cause.
@@ -192,23 +194,24 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
 
 void RunRecovery::replace(RunMeshes& meshes) {
   const TimePoint begun = clock_.now();
-  TimePoint tell = begun + kWorthTelling;
+  TimePoint tell = begun + kFirstWaitReport;
   while (true) {
     const Attempt attempt = try_to_replace(meshes);
     if (attempt.problem.empty()) return remember(meshes);
     const TimePoint now = clock_.now();
     if (options_.stop.stop_requested())
-      throw_error(ErrorCode::kCancelled, "interrupted while it waited for devices: {}",
+      throw_error(ErrorCode::kCancelled, "interrupted while waiting for devices: {}",
                   attempt.problem);
     if (!options_.config.waits && now - begun > kHostsComeBackWithin)
       throw_error(ErrorCode::kResourceExhausted,
-                  "too few devices are left, and recovery.if_too_few is fail: {}", attempt.problem);
+                  "too few devices are left: {}\nAdd hosts, or set recovery.if_too_few to wait.",
+                  attempt.problem);
     if (now > tell && options_.on_wait) {
       options_.on_wait(attempt.problem);
-      tell = now + kTellEvery;
+      tell = now + kWaitReportInterval;
     }
     const Nanoseconds until_told = std::max<Nanoseconds>(tell - now, std::chrono::milliseconds(1));
-    cluster_.wait_for_change(attempt.version, std::min(attempt.look_again_after, until_told),
+    cluster_.wait_for_change(attempt.version, std::min(attempt.retry_after, until_told),
                              options_.stop);
   }
 }
@@ -221,16 +224,16 @@ RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable && error.code() != ErrorCode::kDeadlineExceeded)
       throw;
-    return {error.message(), 0, kStartAgainAfter};
+    return {error.message(), 0, kRetryAfterTransientError};
   }
   const RunPlacement plan =
       place_run(places.hosts, wanted, options_.config.spares, HostScope::kWholeRun);
-  Attempt attempt{plan.problem, places.version, kLookAgainAfter};
+  Attempt attempt{plan.problem, places.version, kRetryWithoutChange};
   if (!attempt.problem.empty()) return attempt;
   for (std::size_t m = 0; m < wanted.size(); ++m) {
     if (auto problem = place(meshes, m, wanted[m], plan.places[m])) {
       attempt.problem = std::move(*problem);
-      attempt.look_again_after = kStartAgainAfter;
+      attempt.retry_after = kRetryAfterTransientError;
       return attempt;
     }
   }
@@ -257,12 +260,14 @@ std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mes
     if (thrown.code() == ErrorCode::kNotFound && wanted.key.epoch != 0) meshes.drop_from(mesh);
   }
   switch (obstacle_of(error->code())) {
-    case Obstacle::kStays: throw Error(*error);
+    case Obstacle::kPermanent: throw Error(*error);
     case Obstacle::kDeath:
-      admit({.cause = error->message(),
-             .fault = error->code() == ErrorCode::kInternal ? mask_numbers(error->message()) : ""});
+      record_death({.cause = error->message(),
+                    .crash_signature = error->code() == ErrorCode::kInternal
+                                           ? mask_numbers(error->message())
+                                           : ""});
       break;
-    case Obstacle::kPasses: break;
+    case Obstacle::kTransient: break;
   }
   return error->message();
 }

@@ -47,9 +47,9 @@ struct RunRecoveryOptions {
   RecoveryConfig config = {};
   /// Hosts that had joined when the run began. A failed start counts as a death if one is missing.
   std::vector<std::string> hosts = {};
-  std::string budget = {};  ///< See AppRun::restarts.
+  std::string restart_budget_path = {};  ///< See AppRun::restarts.
   /// True: also recover from failed calls between living processes, by new connections.
-  bool reconnects = false;
+  bool reconnect_on_failed_calls = false;
   /// Longest time between a symptom and the report of the death that caused it.
   Nanoseconds cause_timeout = std::chrono::milliseconds(500);
   /// Called with the reason while recovery waits for devices: after 2 s, then every 30 s. May be
@@ -74,7 +74,7 @@ class RunRecovery final {
   void start(RunMeshes& meshes);
   /// Replaces dead processes of the former driver's meshes, and starts missing meshes. For a driver
   /// that was started again; counts no further restart.
-  void take_over(RunMeshes& meshes);
+  void adopt(RunMeshes& meshes);
 
   /// Returns whether to call recover() for `error`. Asks the cluster whether a process of this run
   /// has died; the error's code alone never proves it. Errors that a program reports while all
@@ -97,12 +97,12 @@ class RunRecovery final {
  private:
   /// Result of try_to_replace().
   struct Attempt {
-    std::string problem;             ///< Empty: every rank has a process.
-    std::uint64_t version = 0;       ///< DeviceSnapshot::version that the attempt saw.
-    Nanoseconds look_again_after{};  ///< Time to the next attempt if hosts do not change.
+    std::string problem;        ///< Empty: every rank has a process.
+    std::uint64_t version = 0;  ///< DeviceSnapshot::version that the attempt saw.
+    Nanoseconds retry_after{};  ///< Time to the next attempt if hosts do not change.
   };
   /// Counts a death and returns the number of its restart. Throws if no restart is left.
-  std::size_t admit(const RestartBudget::Death& death);
+  std::size_t record_death(const RestartBudget::Death& death);
   RestartBudget::Death death_of(const Error& error) const;
   void replace(RunMeshes& meshes);
   Attempt try_to_replace(RunMeshes& meshes);

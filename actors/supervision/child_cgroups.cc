@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Suffix of the group into which a process moves itself before it makes groups.
-constexpr const char* kOwnLeaf = ".self";
+constexpr const char* kSelfLeafSuffix = ".self";
 
 /// Upper bound, in bytes, of the batches in which the kernel charges memory to a group.
-constexpr std::uint64_t kCharge = std::uint64_t{1} << 20;
+constexpr std::uint64_t kChargeBatchBytes = std::uint64_t{1} << 20;
 
 /// Returns the value of the line "NAME VALUE"; 0 if there is none.
 std::uint64_t field_of(const fs::path& file, const std::string& name) {
@@ -132,7 +132,7 @@ std::uint64_t ChildCgroup::oom_kills() const {
   std::uint64_t kills = oom_kills_in(group_);
   // The child may have moved into its leaf.
   for (const fs::path& below : groups_below(group_.folder))
-    if (below.string().ends_with(kOwnLeaf))
+    if (below.string().ends_with(kSelfLeafSuffix))
       kills += oom_kills_in({group_.version, below, group_.top});
   return kills;
 }
@@ -143,7 +143,7 @@ bool ChildCgroup::reached_its_cap() const {
   for (const std::string counter : {"memory", "memory.memsw"}) {
     const std::uint64_t limit = number_in(group_.folder / (counter + ".limit_in_bytes"));
     const std::uint64_t most = number_in(group_.folder / (counter + ".max_usage_in_bytes"));
-    if (limit != 0 && most + kCharge >= limit) return true;
+    if (limit != 0 && most + kChargeBatchBytes >= limit) return true;
   }
   return false;
 }
@@ -161,7 +161,7 @@ bool ChildCgroup::remove() {
 
 ChildCgroups::ChildCgroups(const fs::path& root) {
   const auto own = own_memory_group(root);
-  if (!own) throw_error(ErrorCode::kUnavailable, "no memory controller of cgroups is to be seen");
+  if (!own) throw_error(ErrorCode::kUnavailable, "no cgroup memory controller was found");
   base_ = *own;
   const pid_t self = ::getpid();
   bool inside = false;
@@ -183,7 +183,8 @@ ChildCgroups::ChildCgroups(const fs::path& root) {
     else move_to_a_leaf();
   } else if (number_in(base_.folder / "memory.use_hierarchy") != 1) {
     // Limits of a group would not hold for the groups below it.
-    throw_error(ErrorCode::kUnavailable, "{} says 0",
+    throw_error(ErrorCode::kUnavailable,
+                "{} is 0, so limits would not apply to nested control groups",
                 (base_.folder / "memory.use_hierarchy").string());
   }
   find_leftovers();
@@ -202,14 +203,16 @@ void ChildCgroups::move_to_a_leaf() {
   // Only the root group has both processes and controllers of groups below it.
   if (has_word(base / "cgroup.subtree_control", "memory")) return;
   if (!fs::exists(base / "cgroup.type"))
-    throw_error(ErrorCode::kUnavailable, "{} is the top group, and hands no memory on", where);
+    throw_error(ErrorCode::kUnavailable,
+                "control group {} is the root group and does not delegate the memory controller",
+                where);
   const pid_t self = ::getpid();
   const auto others = std::ranges::count_if(
       processes_in(base), [&](pid_t pid) { return pid != self && !descends_from(pid, self); });
   if (others != 0)
     throw_error(ErrorCode::kUnavailable,
-                "{} other process{} in the control group {} (one of its own, as by `systemd-run "
-                "--scope -p Delegate=yes`, would do)",
+                "{} other process{} in the control group {}; start Weft in a control group of its "
+                "own: systemd-run --scope -p Delegate=yes",
                 others, others == 1 ? " is" : "es are", where);
   const fs::path leaf = name("self");
   if (::mkdir(leaf.c_str(), 0755) != 0) cannot("cannot make " + leaf.string(), errno);
@@ -218,7 +221,7 @@ void ChildCgroups::move_to_a_leaf() {
   if (error == 0) return;
   move_all(leaf, base);
   ::rmdir(leaf.c_str());
-  cannot("cannot hand on the memory of " + where, error);
+  cannot("cannot delegate the memory controller of control group " + where, error);
 }
 
 void ChildCgroups::find_leftovers() {

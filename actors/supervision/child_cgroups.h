@@ -31,7 +31,7 @@ class ChildCgroup final {
   ~ChildCgroup() { remove(); }
 
   /// Returns the file to which a process writes "0" to join the group.
-  std::filesystem::path entrance() const { return group_.folder / "cgroup.procs"; }
+  std::filesystem::path procs_file() const { return group_.folder / "cgroup.procs"; }
   /// Returns the OOM kills of the child, without those of groups that it has made for its own
   /// children.
   std::uint64_t oom_kills() const;

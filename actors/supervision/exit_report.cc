@@ -18,7 +18,7 @@ namespace {
 
 /// Returns whether a line is the assertion by which UCX 1.13 ends a process that has received bytes
 /// of another protocol on one of its TCP ports.
-bool is_ucx_stranger(const std::string& line) {
+bool is_ucx_protocol_assertion(const std::string& line) {
   return line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos;
 }
 
@@ -46,17 +46,20 @@ void ExitReport::read_log() {
   tail_lines = std::move(*lines);
 }
 
-std::string ExitReport::verdict() const { return silence.empty() ? "died: " + cause() : silence; }
+std::string ExitReport::summary() const {
+  return silence_text.empty() ? "died: " + cause() : silence_text;
+}
 
 std::string ExitReport::cause() const {
-  if (!silence.empty()) return silence;
-  if (!known) return "connection lost";
+  if (!silence_text.empty()) return silence_text;
+  if (!has_parent_report) return "connection lost";
   std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
-  if (signal == SIGABRT && std::any_of(tail_lines.begin(), tail_lines.end(), is_ucx_stranger))
-    text += kUcxStranger;
-  const bool ends_itself = cap.kind == CapKind::kDataLimit && !orderly() && signal != SIGKILL &&
-                           signal != SIGTERM && signal != SIGINT;
-  if (at_cap && oom_kills != 0) text += " by the kernel: " + out_of_memory_at(cap);
+  if (signal == SIGABRT &&
+      std::any_of(tail_lines.begin(), tail_lines.end(), is_ucx_protocol_assertion))
+    text += kForeignUcxTraffic;
+  const bool ends_itself = cap.kind == CapKind::kDataLimit && !exited_cleanly() &&
+                           signal != SIGKILL && signal != SIGTERM && signal != SIGINT;
+  if (reached_memory_cap && oom_kills != 0) text += " by the kernel: " + out_of_memory_at(cap);
   else if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
   else if (ends_itself && std::ranges::any_of(tail_lines, reports_out_of_memory))
     text += ": " + out_of_memory_at(cap);
@@ -70,7 +73,8 @@ std::string ExitReport::cause() const {
 }
 
 bool ExitReport::crashed() const {
-  if (!known || !silence.empty() || orderly() || oom_kills != 0) return false;
+  if (!has_parent_report || !silence_text.empty() || exited_cleanly() || oom_kills != 0)
+    return false;
   if (signal == 0 && status > kEndedBySignal) return false;
   switch (signal) {
     case 0:
@@ -80,12 +84,12 @@ bool ExitReport::crashed() const {
     case SIGILL:
     case SIGSEGV:
     case SIGSYS:
-    case SIGTRAP: return std::ranges::none_of(tail_lines, is_ucx_stranger);
+    case SIGTRAP: return std::ranges::none_of(tail_lines, is_ucx_protocol_assertion);
     default: return false;
   }
 }
 
-std::string ExitReport::fault() const {
+std::string ExitReport::crash_signature() const {
   if (!crashed()) return "";
   const std::string what =
       signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
@@ -126,7 +130,7 @@ std::string signal_name(int signal) {
 }
 
 std::optional<std::vector<std::string>> last_lines_of(const std::string& path, std::size_t lines) {
-  constexpr std::streamoff kMost = 32768;
+  constexpr std::streamoff kMaxBytes = 32768;
   try {
     check_trusted_owner(path, "it is not read");
   } catch (const Error&) {
@@ -135,8 +139,8 @@ std::optional<std::vector<std::string>> last_lines_of(const std::string& path, s
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return std::nullopt;
   const std::streamoff size = file.tellg();
-  file.seekg(std::max<std::streamoff>(0, size - kMost));
-  if (size > kMost) {
+  file.seekg(std::max<std::streamoff>(0, size - kMaxBytes));
+  if (size > kMaxBytes) {
     std::string partial;
     std::getline(file, partial);
   }

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "actors/supervision/proc_stat.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "core/base/check.h"
 #include "core/base/private_file.h"
 
@@ -29,9 +29,9 @@ namespace {
 
 /// Memory, in bytes, from which a process is polled every 5 ms: its end is reported late by 5 ms
 /// for each 64 MiB. Smaller ones are polled rarely, as a host may have a thousand.
-constexpr std::uint64_t kBigProcess = std::uint64_t{64} << 20;
-constexpr auto kLookAtBigEvery = std::chrono::milliseconds(5);
-constexpr auto kLookAtSmallEvery = std::chrono::milliseconds(100);
+constexpr std::uint64_t kLargeProcessBytes = std::uint64_t{64} << 20;
+constexpr auto kLargePollInterval = std::chrono::milliseconds(5);
+constexpr auto kSmallPollInterval = std::chrono::milliseconds(100);
 /// Interval of attempts to remove a group whose processes were killed.
 constexpr auto kEmptiesWithin = std::chrono::milliseconds(20);
 
@@ -64,7 +64,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
 std::vector<std::string> with_cap(std::vector<std::string> environment, const MemoryCap& cap) {
   if (cap.bytes == 0) return environment;
   constexpr std::string_view kArenas = "MALLOC_ARENA_MAX=";
-  environment.push_back(environment_of(cap));
+  environment.push_back(to_environment(cap));
   if (std::ranges::none_of(environment, [&](auto& entry) { return entry.starts_with(kArenas); }))
     environment.push_back(std::string(kArenas) + "1");
   return environment;
@@ -105,7 +105,7 @@ int open_log(const ProcessSpec& spec) {
                   spec.log_file.string(), ::strerror(errno));
     default:
       throw_error(ErrorCode::kFailedPrecondition,
-                  "cannot write the log file {}: {}; make its folder again, writable for this user",
+                  "cannot write the log file {}: {}; create its folder, writable for this user",
                   spec.log_file.string(), ::strerror(errno));
   }
 }
@@ -133,7 +133,7 @@ int readable(const Secret& secret) {
 constexpr int kNotInItsGroup = 1 << 16;
 
 /// Arguments of a child between fork and exec.
-struct Entry {
+struct ChildSetup {
   char* const* command;
   char* const* environment;
   int log, null, error, secret, group;  // Descriptors; -1: none.
@@ -142,17 +142,17 @@ struct Entry {
   std::uint64_t data_limit;  // 0: none
 };
 
-[[noreturn]] void give_up(const Entry& entry, int error) {
-  [[maybe_unused]] const auto written = ::write(entry.error, &error, sizeof error);
+[[noreturn]] void give_up(const ChildSetup& setup, int error) {
+  [[maybe_unused]] const auto written = ::write(setup.error, &error, sizeof error);
   ::_exit(127);
 }
 
 /// Applies the memory cap. Call it before the child touches memory of its own.
-void apply_memory_cap(const Entry& entry) {
-  if (entry.group >= 0 && ::write(entry.group, "0", 1) != 1) give_up(entry, errno | kNotInItsGroup);
-  if (entry.data_limit == 0) return;
-  const rlimit data{entry.data_limit, entry.data_limit};
-  if (::setrlimit(RLIMIT_DATA, &data) != 0) give_up(entry, errno);
+void apply_memory_cap(const ChildSetup& setup) {
+  if (setup.group >= 0 && ::write(setup.group, "0", 1) != 1) give_up(setup, errno | kNotInItsGroup);
+  if (setup.data_limit == 0) return;
+  const rlimit data{setup.data_limit, setup.data_limit};
+  if (::setrlimit(RLIMIT_DATA, &data) != 0) give_up(setup, errno);
   rlimit stack{};  // Stack size of threads, which counts in full, touched or not.
   ::getrlimit(RLIMIT_STACK, &stack);
   stack.rlim_cur = std::min(stack.rlim_cur, kCappedStack);
@@ -160,12 +160,12 @@ void apply_memory_cap(const Entry& entry) {
 }
 
 /// Turns the forked child into its program. Makes system calls only. Never returns.
-[[noreturn]] void become(const Entry& entry) {
+[[noreturn]] void exec_child(const ChildSetup& setup) {
   ::setpgid(0, 0);
-  ::setpriority(PRIO_PROCESS, 0, entry.nice);  // The forking thread has another one.
+  ::setpriority(PRIO_PROCESS, 0, setup.nice);  // The forking thread has another one.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != entry.parent) ::_exit(127);  // The parent died before prctl().
-  apply_memory_cap(entry);
+  if (::getppid() != setup.parent) ::_exit(127);  // The parent died before prctl().
+  apply_memory_cap(setup);
   // Ignores both signals until the child watches them; a wrapper program between it and this
   // process ignores them throughout. Must precede the unblocking, as a signal may be pending.
   for (const int ignored : {kCheckpointSignal, kParentShutsDown}) ::signal(ignored, SIG_IGN);
@@ -174,17 +174,17 @@ void apply_memory_cap(const Entry& entry) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int restored : {SIGPIPE, SIGXFSZ, SIGTTOU, SIGINT, SIGTERM, SIGHUP})
     ::signal(restored, SIG_DFL);
-  if (entry.log >= 0) {
-    ::dup2(entry.null, STDIN_FILENO);
-    ::dup2(entry.log, STDOUT_FILENO);
-    ::dup2(entry.log, STDERR_FILENO);
+  if (setup.log >= 0) {
+    ::dup2(setup.null, STDIN_FILENO);
+    ::dup2(setup.log, STDOUT_FILENO);
+    ::dup2(setup.log, STDERR_FILENO);
   }
   // Keeps this process's sockets out of its children: peers wait for their end of file.
-  if (entry.secret >= 0) ::dup2(entry.secret, kSecretDescriptor);
-  ::syscall(SYS_close_range, entry.secret >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
+  if (setup.secret >= 0) ::dup2(setup.secret, kSecretDescriptor);
+  ::syscall(SYS_close_range, setup.secret >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
             CLOSE_RANGE_CLOEXEC);
-  ::execve(entry.command[0], entry.command, entry.environment);
-  give_up(entry, errno);
+  ::execve(setup.command[0], setup.command, setup.environment);
+  give_up(setup, errno);
 }
 
 }  // namespace
@@ -206,13 +206,13 @@ ForkLauncher::~ForkLauncher() {
 }
 
 bool process_exists(pid_t process) {
-  if (Processes* processes = Processes::simulated()) return processes->lives(process);
+  if (ProcessPlatform* platform = ProcessPlatform::simulated()) return platform->lives(process);
   const auto stat = read_proc_stat(process);
   return stat && !stat->exiting;
 }
 
 std::unique_ptr<ProcessLauncher> make_launcher() {
-  if (Processes* processes = Processes::simulated()) return processes->make_launcher();
+  if (ProcessPlatform* platform = ProcessPlatform::simulated()) return platform->make_launcher();
   return std::make_unique<ForkLauncher>();
 }
 
@@ -285,13 +285,14 @@ void ForkLauncher::make_group(const ProcessSpec& spec, Child& child) {
 }
 
 void ForkLauncher::remove_empty_groups() {
-  std::erase_if(emptying_, [](ChildCgroup& group) { return group.remove(); });
+  std::erase_if(dying_groups_, [](ChildCgroup& group) { return group.remove(); });
 }
 
 pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, int error) {
-  give_up_groups(Error(ErrorCode::kUnavailable,
-                       fmt::format("no process can enter {}: {}", child.group->entrance().string(),
-                                   ::strerror(error))));
+  give_up_groups(
+      Error(ErrorCode::kUnavailable,
+            fmt::format("cannot add a process to control group {}: {}",
+                        child.group->procs_file().parent_path().string(), ::strerror(error))));
   return start(spec, child);
 }
 
@@ -303,8 +304,8 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
   const auto envp = pointers(environment);
   const Descriptor log(open_log(spec));
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const Descriptor group(child.group ? ::open(child.group->entrance().c_str(), O_WRONLY | O_CLOEXEC)
-                                     : -1);
+  const Descriptor group(
+      child.group ? ::open(child.group->procs_file().c_str(), O_WRONLY | O_CLOEXEC) : -1);
   if (child.group && group.number() < 0) return start_without_groups(spec, child, errno);
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
@@ -312,14 +313,14 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
   // The child's end must not have the number of its secret's descriptor.
   Descriptor failure_in(piped ? move_up(failure[1]) : -1);
   const Descriptor secret(spec.secret.empty() ? -1 : readable(spec.secret));
-  const Entry entry{
+  const ChildSetup setup{
       argv.data(),         envp.data(),
       log.number(),        null.number(),
       failure_in.number(), secret.number(),
       group.number(),      ::getpid(),
       ordinary_nice(),     child.cap.kind == CapKind::kDataLimit ? child.cap.bytes : 0};
   const pid_t pid = piped ? ::fork() : -1;
-  if (pid == 0) become(entry);
+  if (pid == 0) exec_child(setup);
   if (pid < 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label,
                 ::strerror(errno));
@@ -342,7 +343,7 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
 
 ExitReport ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status) const {
   ExitReport evidence;
-  evidence.known = true;
+  evidence.has_parent_report = true;
   evidence.pid = pid;
   if (WIFSIGNALED(wait_status)) {
     evidence.signal = WTERMSIG(wait_status);
@@ -354,7 +355,7 @@ ExitReport ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status
   evidence.cap = child.cap;
   if (child.group) {
     evidence.oom_kills = child.group->oom_kills();
-    evidence.at_cap = child.group->reached_its_cap();
+    evidence.reached_memory_cap = child.group->reached_its_cap();
   } else {
     const std::uint64_t kills = own_oom_kills();
     evidence.oom_kills = kills - std::min(kills, child.oom_kills_before);
@@ -364,32 +365,32 @@ ExitReport ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status
   return evidence;
 }
 
-void ForkLauncher::look_for_stop(pid_t pid, Child& child) {
+void ForkLauncher::check_stopped(pid_t pid, Child& child) {
   const TimePoint now = clock_.now();
   if (!child.events.on_stopped || !child.stopped.due(now)) return;
-  auto silence = child.stopped.look(find_stopped_thread(pid), now);
+  auto silence = child.stopped.update(find_stopped_thread(pid), now);
   if (!silence) return;
   ExitReport stopped = evidence(pid, child, 0);
-  stopped.silence = std::move(*silence);
+  stopped.silence_text = std::move(*silence);
   child.events.on_stopped(stopped);
 }
 
-void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
+void ForkLauncher::poll_child(pid_t pid, Child& child, bool ended) {
   const TimePoint now = clock_.now();
-  if (!ended && now < child.look_next) return;
+  if (!ended && now < child.next_poll) return;
   const auto stat = read_proc_stat(pid);
   if (stat && !stat->exiting && !ended) {
     if (stat->rss_bytes != 0) child.rss_bytes = stat->rss_bytes;
     // Polls often at first, as the process may grow.
-    child.look_after =
-        child.rss_bytes >= kBigProcess
-            ? Nanoseconds(kLookAtBigEvery)
-            : std::clamp<Nanoseconds>(2 * child.look_after, kLookAtBigEvery, kLookAtSmallEvery);
-    child.look_next = now + child.look_after;
-    return look_for_stop(pid, child);
+    child.poll_interval = child.rss_bytes >= kLargeProcessBytes
+                              ? Nanoseconds(kLargePollInterval)
+                              : std::clamp<Nanoseconds>(2 * child.poll_interval, kLargePollInterval,
+                                                        kSmallPollInterval);
+    child.next_poll = now + child.poll_interval;
+    return check_stopped(pid, child);
   }
-  child.look_next = now + kLookAtBigEvery;
-  if (child.told) return;
+  child.next_poll = now + kLargePollInterval;
+  if (child.death_reported) return;
   int wait_status = stat ? stat->wait_status : 0;
   if (ended) {
     siginfo_t dead{};
@@ -400,19 +401,20 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
     wait_status = dead.si_code == CLD_EXITED
                       ? dead.si_status << 8
                       : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
-  } else if (child.rss_bytes < kBigProcess || (wait_status == 0 && ++child.uncertain_polls < 4)) {
+  } else if (child.rss_bytes < kLargeProcessBytes ||
+             (wait_status == 0 && ++child.uncertain_polls < 4)) {
     return;  // The pidfd reports soon; the flag precedes the status.
   }
-  child.told = true;
+  child.death_reported = true;
   if (child.events.on_death) child.events.on_death(evidence(pid, child, wait_status));
 }
 
 int ForkLauncher::milliseconds_to_wait() const {
-  if (children_.empty() && emptying_.empty()) return -1;
+  if (children_.empty() && dying_groups_.empty()) return -1;
   TimePoint next = TimePoint::max();
   for (const auto& [pid, child] : children_)
-    next = std::min({next, child.look_next, child.kill_at.value_or(TimePoint::max())});
-  if (!emptying_.empty()) next = std::min(next, clock_.now() + kEmptiesWithin);
+    next = std::min({next, child.next_poll, child.kill_at.value_or(TimePoint::max())});
+  if (!dying_groups_.empty()) next = std::min(next, clock_.now() + kEmptiesWithin);
   const Nanoseconds left = std::max<Nanoseconds>(next - clock_.now(), Nanoseconds::zero());
   return std::chrono::ceil<std::chrono::milliseconds>(left).count();
 }
@@ -438,7 +440,7 @@ void ForkLauncher::run() {
       // its elements.
       Child& child = children_.find(pids[i])->second;
       const bool ended = polled[i + 1].revents != 0;
-      look_at(pids[i], child, ended);
+      poll_child(pids[i], child, ended);
       if (!ended) continue;
       int wait_status = 0;
       ::kill(-pids[i], SIGKILL);  // Ends the rest of its process group.
@@ -446,7 +448,7 @@ void ForkLauncher::run() {
       ::close(child.pidfd);
       const auto on_reaped = std::move(child.events.on_reaped);
       const ExitReport final_evidence = evidence(pids[i], child, wait_status);
-      if (child.group) emptying_.push_back(std::move(*child.group));
+      if (child.group) dying_groups_.push_back(std::move(*child.group));
       lock.lock();
       children_.erase(pids[i]);
       lock.unlock();

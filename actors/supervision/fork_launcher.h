@@ -44,12 +44,12 @@ class ForkLauncher final : public ProcessLauncher {
     std::uint64_t oom_kills_before = 0;  ///< OOM kills in this process's group at its start.
     MemoryCap cap;
     std::optional<ChildCgroup> group;
-    bool told = false;  ///< True after on_death.
+    bool death_reported = false;  ///< True after on_death.
     /// Polls that saw it exiting with status 0, which may not be set yet.
     int uncertain_polls = 0;
     std::optional<TimePoint> kill_at;  ///< End of the grace period of stop().
-    TimePoint look_next{};             ///< Time of the next look at /proc.
-    Nanoseconds look_after{0};
+    TimePoint next_poll{};             ///< Time of the next look at /proc.
+    Nanoseconds poll_interval{0};
     StoppedTimer stopped;
   };
   struct Request {
@@ -68,20 +68,20 @@ class ForkLauncher final : public ProcessLauncher {
   void make_group(const ProcessSpec& spec, Child& child);
   void give_up_groups(const Error& error);
   void remove_empty_groups();
-  void look_at(pid_t pid, Child& child, bool ended);
+  void poll_child(pid_t pid, Child& child, bool ended);
   /// Returns the milliseconds until a child is due for a look or for SIGKILL; -1: for ever. Call it
   /// under mutex_.
   int milliseconds_to_wait() const;
-  void look_for_stop(pid_t pid, Child& child);
+  void check_stopped(pid_t pid, Child& child);
   ExitReport evidence(pid_t pid, const Child& child, int wait_status) const;
   void wake();
 
   const SteadyClock clock_;
   const std::filesystem::path root_;
   const int wake_fd_;
-  std::optional<ChildCgroups> groups_;  // Set by the first child that needs a group.
-  std::string groups_error_;            // Reason why there are none.
-  std::vector<ChildCgroup> emptying_;   // Groups of reaped children, to be removed.
+  std::optional<ChildCgroups> groups_;     // Set by the first child that needs a group.
+  std::string groups_error_;               // Reason why there are none.
+  std::vector<ChildCgroup> dying_groups_;  // Groups of reaped children, to be removed.
   Mutex mutex_;
   Condition changed_;
   Request* request_ = nullptr;  // Launch under way; guarded by mutex_.

@@ -6,38 +6,39 @@ namespace weft::actors {
 namespace {
 
 int strength(const ExitReport& evidence) {
-  if (!evidence.known) return 0;
-  return evidence.violent() ? 2 : 1;
+  if (!evidence.has_parent_report) return 0;
+  return evidence.was_signalled() ? 2 : 1;
 }
 
 }  // namespace
 
 std::string ProcessFailure::describe() const {
   if (is_whole_mesh())
-    return fmt::format("mesh {} (epoch {}) is lost: {}", mesh, epoch, host_failure);
+    return fmt::format("mesh {} (epoch {}) failed: {}", mesh, epoch, host_failure);
   std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor,
                                  mesh, rank, host, device, pid, epoch);
   if (!host_failure.empty())
     return fmt::format("{} is lost: {}{}", text, host_failure, evidence.log_note());
-  return fmt::format("{} {}{}", text, evidence.verdict(), evidence.log_note());
+  return fmt::format("{} {}{}", text, evidence.summary(), evidence.log_note());
 }
 
-std::string ProcessFailure::in_short() const {
+std::string ProcessFailure::summary() const {
   if (is_whole_mesh()) return describe();
   const std::string text = fmt::format("{} device {} ({}, pid {})", host, device, actor, pid);
-  return host_failure.empty() ? fmt::format("{} {}", text, evidence.verdict())
+  return host_failure.empty() ? fmt::format("{} {}", text, evidence.summary())
                               : fmt::format("{} is lost: {}", text, host_failure);
 }
 
 std::string Incident::describe() const {
-  const std::size_t others = casualties.size() - 1;
-  const std::string text = casualties.at(first_cause).describe();
+  const std::size_t others = failures.size() - 1;
+  const std::string text = failures.at(first_cause).describe();
   return others == 0 ? text
-                     : fmt::format("{}\n  ({} more of mesh {} fell with it)", text, others, mesh);
+                     : fmt::format("{}\n  ({} more process{} of mesh {} failed as a consequence)",
+                                   text, others, others == 1 ? "" : "es", mesh);
 }
 
-std::string Incident::in_short() const {
-  const ProcessFailure& first = casualties.at(first_cause);
+std::string Incident::summary() const {
+  const ProcessFailure& first = failures.at(first_cause);
   if (first.is_whole_mesh()) return first.describe();
   return first.host_failure.empty()
              ? fmt::format("{} device {} {}", first.host, first.device, first.cause())
@@ -45,31 +46,32 @@ std::string Incident::in_short() const {
 }
 
 std::string Incident::process() const {
-  const ProcessFailure& first = casualties.at(first_cause);
+  const ProcessFailure& first = failures.at(first_cause);
   // The evidence of a lost host is that of its agent.
   return fmt::format("{} {}", first.host, first.evidence.pid);
 }
 
-std::string Incident::fault() const {
-  const ProcessFailure& first = casualties.at(first_cause);
-  return first.host_failure.empty() ? first.evidence.fault() : "";
+std::string Incident::crash_signature() const {
+  const ProcessFailure& first = failures.at(first_cause);
+  return first.host_failure.empty() ? first.evidence.crash_signature() : "";
 }
 
-IncidentLog::Recorded IncidentLog::record(ProcessFailure casualty) {
+IncidentLog::Recorded IncidentLog::record(ProcessFailure failure) {
   for (std::size_t i = 0; i < incidents_.size(); ++i) {
     Incident& incident = incidents_[i];
-    if (incident.mesh != casualty.mesh || incident.epoch != casualty.epoch) continue;
-    for (ProcessFailure& known : incident.casualties) {
-      if (known.rank != casualty.rank) continue;
+    if (incident.mesh != failure.mesh || incident.epoch != failure.epoch) continue;
+    for (ProcessFailure& known : incident.failures) {
+      if (known.rank != failure.rank) continue;
       // Replaces what is known of this death by better evidence.
-      if (!known.evidence.known && casualty.evidence.known) known = std::move(casualty);
+      if (!known.evidence.has_parent_report && failure.evidence.has_parent_report)
+        known = std::move(failure);
       return {incident, false};
     }
-    incident.casualties.push_back(std::move(casualty));
-    const std::uint32_t last = incident.casualties.size() - 1;
+    incident.failures.push_back(std::move(failure));
+    const std::uint32_t last = incident.failures.size() - 1;
     const bool in_time = clock_.now() - began_[i] <= window_;
-    if (in_time && strength(incident.casualties[last].evidence) >
-                       strength(incident.casualties[incident.first_cause].evidence))
+    if (in_time && strength(incident.failures[last].evidence) >
+                       strength(incident.failures[incident.first_cause].evidence))
       incident.first_cause = last;
     return {incident, false};
   }
@@ -77,8 +79,8 @@ IncidentLog::Recorded IncidentLog::record(ProcessFailure casualty) {
     incidents_.erase(incidents_.begin());
     began_.erase(began_.begin());
   }
-  Incident incident{casualty.mesh, casualty.epoch, {}, 0};
-  incident.casualties.push_back(std::move(casualty));
+  Incident incident{failure.mesh, failure.epoch, {}, 0};
+  incident.failures.push_back(std::move(failure));
   incidents_.push_back(std::move(incident));
   began_.push_back(clock_.now());
   return {incidents_.back(), true};

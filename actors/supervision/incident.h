@@ -30,10 +30,10 @@ struct ProcessFailure {
   std::string describe() const;
   /// Returns the same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid
   /// 4121) died: SIGKILL, rss 61.8 MiB".
-  std::string in_short() const;
+  std::string summary() const;
   bool is_whole_mesh() const { return host.empty() && !host_failure.empty(); }
   /// Returns the cause alone: "died: SIGKILL, rss 61.8 MiB", or why its host is lost.
-  std::string cause() const { return host_failure.empty() ? evidence.verdict() : host_failure; }
+  std::string cause() const { return host_failure.empty() ? evidence.summary() : host_failure; }
 
   static constexpr auto fields =
       weft::fields(&ProcessFailure::actor, &ProcessFailure::mesh, &ProcessFailure::epoch,
@@ -46,23 +46,23 @@ struct ProcessFailure {
 struct Incident {
   std::string mesh;
   std::uint64_t epoch = 0;
-  std::vector<ProcessFailure> casualties;  ///< Processes in the order of their reports.
-  std::uint32_t first_cause = 0;           ///< Index of the first cause in `casualties`.
+  std::vector<ProcessFailure> failures;  ///< Processes in the order of their reports.
+  std::uint32_t first_cause = 0;         ///< Index of the first cause in `failures`.
 
   /// Returns the first cause's description and the number of other processes.
   std::string describe() const;
   /// Returns the first cause alone: "worker1 device 0 died: SIGKILL", or for a lost host "worker1:
   /// its agent (pid 7) died: SIGKILL".
-  std::string in_short() const;
+  std::string summary() const;
   /// Returns host and number of the process whose end is the first cause, a device process or an
   /// agent: "worker1 4121".
   std::string process() const;
-  /// Returns ExitReport::fault() of the first cause; empty if its host is lost.
-  std::string fault() const;
+  /// Returns ExitReport::crash_signature() of the first cause; empty if its host is lost.
+  std::string crash_signature() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
-  static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch,
-                                              &Incident::casualties, &Incident::first_cause);
+  static constexpr auto fields =
+      weft::fields(&Incident::mesh, &Incident::epoch, &Incident::failures, &Incident::first_cause);
 };
 
 /// Log of incidents. Groups deaths by mesh and epoch. Pure except for the clock. One thread at a
@@ -78,12 +78,12 @@ class IncidentLog {
   explicit IncidentLog(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
       : clock_(clock), window_(window) {}
 
-  /// Incident of a casualty, valid until the next call, and whether it is new.
+  /// Incident of a failure, valid until the next call, and whether it is new.
   struct Recorded {
     const Incident& incident;
     bool is_new;
   };
-  Recorded record(ProcessFailure casualty);
+  Recorded record(ProcessFailure failure);
   /// Returns the last kKept incidents, oldest first.
   const std::vector<Incident>& incidents() const { return incidents_; }
 

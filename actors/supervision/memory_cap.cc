@@ -54,23 +54,23 @@ MemoryCap own_memory_cap() {
     const std::string name = " " + to_string(kind);
     if (error != std::errc() || !rest.starts_with(name)) continue;
     cap.kind = kind;
-    cap.note = rest.substr(std::min(rest.size(), name.size() + 1));
+    cap.fallback_reason = rest.substr(std::min(rest.size(), name.size() + 1));
     return cap;
   }
   return {};
 }
 
-std::string environment_of(const MemoryCap& cap) {
+std::string to_environment(const MemoryCap& cap) {
   return fmt::format("{}={} {}{}{}", kVariable, cap.bytes, to_string(cap.kind),
-                     cap.note.empty() ? "" : " ", cap.note);
+                     cap.fallback_reason.empty() ? "" : " ", cap.fallback_reason);
 }
 
 void set_out_of_memory_message(const MemoryCap& cap, const std::string& label) {
   if (cap.kind != CapKind::kDataLimit) return;
   const auto written = fmt::format_to_n(
       out_of_memory_text.data(), out_of_memory_text.size() - 1,
-      "out of memory: {:.100} is capped at {} by cluster.memory (RLIMIT_DATA); raise that, or give "
-      "it less to hold",
+      "out of memory: {:.100} reached its cap of {} (cluster.memory, RLIMIT_DATA); raise "
+      "cluster.memory, or reduce the memory that it needs",
       label, format_bytes(cap.bytes));
   *written.out = '\0';
   std::set_new_handler(throw_with_cap);

@@ -26,20 +26,20 @@ std::string to_string(CapKind kind);
 struct MemoryCap {
   std::uint64_t bytes = 0;  ///< 0: none
   CapKind kind = CapKind::kNone;
-  std::string note = {};  ///< Reason if no control group enforces the cap.
+  std::string fallback_reason = {};  ///< Reason if no control group enforces the cap.
 
   /// Returns "256 MiB (cgroup v1)".
   std::string describe() const;
 
   friend bool operator==(const MemoryCap&, const MemoryCap&) = default;
   static constexpr auto fields =
-      weft::fields(&MemoryCap::bytes, &MemoryCap::kind, &MemoryCap::note);
+      weft::fields(&MemoryCap::bytes, &MemoryCap::kind, &MemoryCap::fallback_reason);
 };
 
 /// Returns the cap of this process, which its parent has set in the environment.
 MemoryCap own_memory_cap();
 /// Returns "WEFT_MEMORY_CAP=...", for the environment of a child with that cap.
-std::string environment_of(const MemoryCap& cap);
+std::string to_environment(const MemoryCap& cap);
 
 /// Makes failed allocations of this process name the cap of `label`: `new` throws a std::bad_alloc
 /// with that text (std::set_new_handler). If nobody catches it, the text ends in the process's log.

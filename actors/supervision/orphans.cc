@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 
 namespace weft::actors {
 namespace {
@@ -30,11 +30,11 @@ std::vector<pid_t> children() {
 
 // In a simulation no process outlives its parent.
 void become_subreaper() {
-  if (Processes::simulated() == nullptr) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (ProcessPlatform::simulated() == nullptr) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 void reap_orphans(Nanoseconds within) {
-  if (Processes::simulated() != nullptr) return;
+  if (ProcessPlatform::simulated() != nullptr) return;
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
   while (true) {

@@ -42,7 +42,7 @@ struct ProcessEvents {
   /// Called when the process is reaped and all of its process group killed: its resources are free.
   std::function<void(const ExitReport&)> on_reaped;
   /// Called once if the process, or one of its threads, has been stopped for kDeathTimeout. The
-  /// evidence has `silence`. May be empty.
+  /// evidence has `silence_text`. May be empty.
   std::function<void(const ExitReport&)> on_stopped = {};
 };
 

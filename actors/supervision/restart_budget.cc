@@ -23,14 +23,14 @@ constexpr off_t kRecordsAt = sizeof(std::uint64_t);
 constexpr std::size_t kLongestText = 4096;
 
 /// Lock that excludes other processes. Nobody waits for anything while holding it.
-class Turn final {
+class InterprocessLock final {
  public:
-  explicit Turn(int fd) : fd_(fd) {
+  explicit InterprocessLock(int fd) : fd_(fd) {
     while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
   }
-  ~Turn() { ::flock(fd_, LOCK_UN); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ~InterprocessLock() { ::flock(fd_, LOCK_UN); }
+  InterprocessLock(const InterprocessLock&) = delete;
+  InterprocessLock& operator=(const InterprocessLock&) = delete;
 
  private:
   const int fd_;
@@ -49,20 +49,20 @@ std::vector<std::byte> bytes_of(int fd) {
 struct KeptDeath {
   std::int64_t at_ns = 0;
   std::uint64_t steps = 0;
-  std::string process, cause, fault;
+  std::string process_id_text, cause, crash_signature;
   static constexpr auto fields =
-      weft::fields(&KeptDeath::at_ns, &KeptDeath::steps, &KeptDeath::process, &KeptDeath::cause,
-                   &KeptDeath::fault);
+      weft::fields(&KeptDeath::at_ns, &KeptDeath::steps, &KeptDeath::process_id_text,
+                   &KeptDeath::cause, &KeptDeath::crash_signature);
 };
 
 }  // namespace
 
-RestartBudget::RestartBudget(std::size_t restarts, Nanoseconds within)
-    : RestartBudget(restarts, within, "") {}
+RestartBudget::RestartBudget(std::size_t max_restarts, Nanoseconds window)
+    : RestartBudget(max_restarts, window, "") {}
 
-RestartBudget::RestartBudget(std::size_t restarts, Nanoseconds within, const std::string& path)
-    : most_(restarts),
-      within_(within),
+RestartBudget::RestartBudget(std::size_t max_restarts, Nanoseconds window, const std::string& path)
+    : max_restarts_(max_restarts),
+      window_(window),
       fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
   if (fd_ < 0) fd_ = own_.emplace("restarts").descriptor();
 }
@@ -95,24 +95,26 @@ std::vector<RestartBudget::Record> RestartBudget::read() const {
     if (length > bytes.size() - at) break;  // The writer died before it finished.
     auto kept = decode<KeptDeath>(std::span(bytes).subspan(at, length));
     const auto same = std::ranges::find_if(records, [&](const Record& record) {
-      return !kept.process.empty() && record.death.process == kept.process;
+      return !kept.process_id_text.empty() && record.death.process_id_text == kept.process_id_text;
     });
-    if (same != records.end() && same->death.fault.empty()) {
-      // The death was reported before its fault was known.
-      same->death.fault = std::move(kept.fault);
+    if (same != records.end() && same->death.crash_signature.empty()) {
+      // The death was reported before its crash signature was known.
+      same->death.crash_signature = std::move(kept.crash_signature);
     } else {
       records.push_back({kept.at_ns,
                          kept.steps,
-                         {std::move(kept.process), std::move(kept.cause), std::move(kept.fault)}});
+                         {std::move(kept.process_id_text), std::move(kept.cause),
+                          std::move(kept.crash_signature)}});
     }
   }
   return records;
 }
 
 void RestartBudget::append(const Record& record) {
-  const std::vector<std::byte> kept = encode(KeptDeath{
-      record.at_ns, record.steps, record.death.process, record.death.cause.substr(0, kLongestText),
-      record.death.fault.substr(0, kLongestText)});
+  const std::vector<std::byte> kept =
+      encode(KeptDeath{record.at_ns, record.steps, record.death.process_id_text,
+                       record.death.cause.substr(0, kLongestText),
+                       record.death.crash_signature.substr(0, kLongestText)});
   const auto length = static_cast<std::uint32_t>(kept.size());
   std::vector<std::byte> bytes(sizeof length);
   std::memcpy(bytes.data(), &length, sizeof length);
@@ -123,47 +125,49 @@ void RestartBudget::append(const Record& record) {
   [[maybe_unused]] const auto written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
 }
 
-RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
-  const Turn turn(fd_);
+RestartBudget::Decision RestartBudget::record_death(const Death& death, TimePoint now) {
+  const InterprocessLock lock(fd_);
   const std::int64_t now_ns = now.time_since_epoch().count();
   const std::uint64_t steps = this->steps();
   std::size_t counted = 0;
   std::optional<std::size_t> known;
-  bool new_fault = false;  // A known death is reported again, now with its fault.
-  Verdict verdict;
+  bool new_signature = false;  // A known death is reported again, now with its signature.
+  Decision decision;
   for (const Record& record : read()) {
-    if (!death.fault.empty() && record.death.fault == death.fault && record.steps == steps &&
-        record.death.process != death.process)
-      verdict.repeated = true;
-    if (Nanoseconds(now_ns - record.at_ns) > within_) continue;
+    if (!death.crash_signature.empty() && record.death.crash_signature == death.crash_signature &&
+        record.steps == steps && record.death.process_id_text != death.process_id_text)
+      decision.repeated = true;
+    if (Nanoseconds(now_ns - record.at_ns) > window_) continue;
     ++counted;
     // Another process has counted this death.
-    if (!death.process.empty() && record.death.process == death.process) {
+    if (!death.process_id_text.empty() && record.death.process_id_text == death.process_id_text) {
       known = counted;
-      new_fault = record.death.fault.empty() && !death.fault.empty();
+      new_signature = record.death.crash_signature.empty() && !death.crash_signature.empty();
     }
   }
-  if (!known || new_fault) append({now_ns, steps, death});
-  if (known && !verdict.repeated) return {*known <= most_ ? known : std::nullopt, false};
-  if (!verdict.repeated && counted < most_) verdict.restart = counted + 1;
-  return verdict;
+  if (!known || new_signature) append({now_ns, steps, death});
+  if (known && !decision.repeated) return {*known <= max_restarts_ ? known : std::nullopt, false};
+  if (!decision.repeated && counted < max_restarts_) decision.restart = counted + 1;
+  return decision;
 }
 
 std::vector<std::string> RestartBudget::causes(TimePoint now) const {
   std::vector<std::string> causes;
   for (const Record& record : read())
-    if (now - TimePoint(Nanoseconds(record.at_ns)) <= within_) causes.push_back(record.death.cause);
+    if (now - TimePoint(Nanoseconds(record.at_ns)) <= window_) causes.push_back(record.death.cause);
   return causes;
 }
 
-std::string RestartBudget::refusal(const std::string& what, const Verdict& verdict) const {
-  if (verdict.repeated)
+std::string RestartBudget::refusal(const std::string& what, const Decision& decision) const {
+  if (decision.repeated)
     return fmt::format(
-        "{}. That is the second time with the same message, and the run finished no step between: "
-        "another restart would end alike",
+        "{}. The same failure happened twice without a finished step between, so another restart "
+        "would fail too; fix the cause and start the run again",
         what);
-  return fmt::format("{}. That is more than recovery.restarts allows, {} within {}", what, most_,
-                     format_seconds(in_seconds(within_)));
+  return fmt::format(
+      "{}. The limit of restarts is reached (recovery.restarts: {} within {}); fix the cause, or "
+      "raise recovery.restarts",
+      what, max_restarts_, format_seconds(in_seconds(window_)));
 }
 
 }  // namespace weft::actors

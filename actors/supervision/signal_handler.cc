@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "actors/supervision/exit_report.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 
 namespace weft::actors {
 namespace {
@@ -48,8 +48,8 @@ std::string ReceivedSignal::describe() const {
 }
 
 SignalHandler::SignalHandler(std::function<void(const ReceivedSignal&)> on_signal) {
-  if (Processes* processes = Processes::simulated()) {
-    simulated_ = processes->watch_signals(std::move(on_signal));
+  if (ProcessPlatform* platform = ProcessPlatform::simulated()) {
+    simulated_ = platform->watch_signals(std::move(on_signal));
     return;
   }
   stop_fd_ = ::eventfd(0, EFD_CLOEXEC);
@@ -70,7 +70,7 @@ SignalHandler::SignalHandler(std::function<void(const ReceivedSignal&)> on_signa
 
 SignalHandler::~SignalHandler() {
   if (simulated_ != 0) {
-    Processes::simulated()->unwatch_signals(simulated_);
+    ProcessPlatform::simulated()->unwatch_signals(simulated_);
     return;
   }
   const std::uint64_t one = 1;
@@ -89,8 +89,8 @@ EndRequestFilter::Kind EndRequestFilter::add(const ReceivedSignal& signal, TimeP
   return echo ? Kind::kEcho : Kind::kSecond;
 }
 
-void die_of(int signal) {
-  if (Processes* processes = Processes::simulated()) processes->die_of(signal);
+void kill_self(int signal) {
+  if (ProcessPlatform* platform = ProcessPlatform::simulated()) platform->kill_self(signal);
   ::signal(signal, SIG_DFL);
   sigset_t one;
   ::sigemptyset(&one);

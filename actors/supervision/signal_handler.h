@@ -75,6 +75,6 @@ class EndRequestFilter final {
 };
 
 /// Ends this process by a signal, with the default action. Its parent sees a death.
-[[noreturn]] void die_of(int signal);
+[[noreturn]] void kill_self(int signal);
 
 }  // namespace weft::actors

@@ -9,7 +9,7 @@ void SilenceTimer::renew(TimePoint now) {
   silence_ = Nanoseconds::zero();
 }
 
-Nanoseconds SilenceTimer::look(TimePoint now) {
+Nanoseconds SilenceTimer::update(TimePoint now) {
   // Busy machines often delay a look by half an interval. What exceeds that does not count.
   if (seen_) silence_ += std::min<Nanoseconds>(now - *seen_, every_ + every_ / 2);
   seen_ = now;

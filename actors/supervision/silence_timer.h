@@ -17,7 +17,7 @@ class SilenceTimer final {
   /// Records that something has arrived.
   void renew(TimePoint now);
   /// Returns the silence since the last renew(), or since the first call of either function.
-  Nanoseconds look(TimePoint now);
+  Nanoseconds update(TimePoint now);
 
  private:
   const Nanoseconds every_;

@@ -63,17 +63,18 @@ std::optional<StoppedThread> find_stopped_thread(pid_t pid) {
 }
 
 std::string describe_silence(Nanoseconds silence, pid_t pid) {
-  const std::string text = fmt::format("has been silent for {:.1f} s", in_seconds(silence));
-  if (pid == 0) return text + ": stopped, overloaded or cut off";
+  const std::string text = fmt::format("has not responded for {:.1f} s", in_seconds(silence));
+  if (pid == 0) return text + ": stopped, overloaded or disconnected";
   const auto stat = read_proc_stat(pid);
   if (!stat || stat->exiting) return text + ", and has ended";
   if (const auto stopped = find_stopped_thread(pid))
     return fmt::format("{}: it is stopped (state {})", text, stopped->state);
-  return fmt::format("{}, although it lives (state {}): overloaded or cut off", text, stat->state);
+  return fmt::format("{}, although it runs (state {}): overloaded or disconnected", text,
+                     stat->state);
 }
 
-std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>& stopped,
-                                              TimePoint now) {
+std::optional<std::string> StoppedTimer::update(const std::optional<StoppedThread>& stopped,
+                                                TimePoint now) {
   if (last_look_ && now - *last_look_ > kTrustedGap) since_.reset();
   last_look_ = now;
   if (!stopped) since_.reset();
@@ -84,7 +85,7 @@ std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>
   const double seconds = in_seconds(now - *since_);
   const std::string tracer =
       stopped->tracer == 0 ? "" : fmt::format(" by its tracer, pid {}", stopped->tracer);
-  if (stopped->whole)
+  if (stopped->is_main_thread)
     return fmt::format("has been stopped (state {}){} for {:.1f} s", stopped->state, tracer,
                        seconds);
   return fmt::format("has had its thread {} ({}) stopped (state {}){} for {:.1f} s",

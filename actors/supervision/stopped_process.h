@@ -18,7 +18,7 @@ struct StoppedThread {
   pid_t thread = 0;
   /// T: stopped by a signal (SIGSTOP, SIGTSTP, SIGTTOU...); t: stopped by a tracer (a debugger).
   char state = 'T';
-  bool whole = true;  ///< True for the main thread, which a signal stops with all others.
+  bool is_main_thread = true;  ///< True for the main thread, which a signal stops with all others.
   std::string name;
   pid_t tracer = 0;  ///< Pid of its tracer, or 0.
 };
@@ -28,8 +28,8 @@ struct StoppedThread {
 std::optional<StoppedThread> find_stopped_thread(pid_t pid);
 
 /// Describes the silence of a process, with its state if it runs on this machine under `pid` (0:
-/// elsewhere): "has been silent for 10.3 s: it is stopped (state T)", "has been silent for 10.3 s:
-/// stopped, overloaded or cut off".
+/// elsewhere): "has not responded for 10.3 s: it is stopped (state T)", "has not responded for
+/// 10.3 s: stopped, overloaded or disconnected".
 std::string describe_silence(Nanoseconds silence, pid_t pid);
 
 /// Timer of how long a process has been stopped: at every look, which come about twice a second.
@@ -43,7 +43,7 @@ class StoppedTimer final {
 
   bool due(TimePoint now) const { return !last_look_ || now - *last_look_ >= kLookEvery; }
   /// Returns "has been stopped (state T) for 10.2 s" once, when kDeathTimeout is reached.
-  std::optional<std::string> look(const std::optional<StoppedThread>& stopped, TimePoint now);
+  std::optional<std::string> update(const std::optional<StoppedThread>& stopped, TimePoint now);
 
  private:
   std::optional<TimePoint> last_look_, since_;

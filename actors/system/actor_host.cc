@@ -314,7 +314,7 @@ bool ActorHost::wait_ended(Nanoseconds within) const {
   SilenceTimer watched(kLookEvery);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLookEvery, [this] { return ended_; }))
-    if (watched.look(clock.now()) > within) return false;
+    if (watched.update(clock.now()) > within) return false;
   return true;
 }
 

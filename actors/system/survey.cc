@@ -34,9 +34,9 @@ std::string state_of_child(std::int64_t pid) {
   if (stat->exiting) return ": it has exited";
   const auto stopped = find_stopped_thread(child);
   if (!stopped) return "";
-  return stopped->whole ? fmt::format(": it is stopped (state {})", stopped->state)
-                        : fmt::format(": its thread {} ({}) is stopped (state {})", stopped->name,
-                                      stopped->thread, stopped->state);
+  return stopped->is_main_thread ? fmt::format(": it is stopped (state {})", stopped->state)
+                                 : fmt::format(": its thread {} ({}) is stopped (state {})",
+                                               stopped->name, stopped->thread, stopped->state);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr std::size_t kManyHosts = 32;
 constexpr std::size_t kManyDevices = 16;
 
 std::string state_of(const actors::HostStatus& host) {
-  if (host.away_seconds) return "away";
+  if (host.unreachable_seconds) return "away";
   if (host.leaving) return "leaving";
   return host.suspect ? "suspect" : "alive";
 }
@@ -71,7 +71,7 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
   json["runs"] = nlohmann::ordered_json::array();
   for (const actors::RunStatus& run : status.runs) {
     nlohmann::ordered_json one = {{"name", run.name}, {"pid", run.pid}, {"progress", nullptr}};
-    if (run.away_seconds) one["away_seconds"] = *run.away_seconds;
+    if (run.unreachable_seconds) one["away_seconds"] = *run.unreachable_seconds;
     if (run.has_progress) {
       one["progress"] = progress_json(run.progress);
       one["progress"]["told_seconds_ago"] = run.progress_age_seconds;
@@ -91,8 +91,8 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
 auto host_row(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
-  if (host.away_seconds)
-    state = fmt::format("  no contact for {}", format_seconds(*host.away_seconds));
+  if (host.unreachable_seconds)
+    state = fmt::format("  no contact for {}", format_seconds(*host.unreachable_seconds));
   else if (host.suspect) state = "  suspect: it has been silent for some seconds";
   return std::tuple(host.offer.devices, free, host.offer.machine, host.offer.instruction_set,
                     state);
@@ -165,9 +165,9 @@ std::string describe(const ClusterStatus& status) {
   line("\nruns\n");
   for (const actors::RunStatus& run : status.runs) {
     line("  {} (pid {}): {}{}\n", run.name, run.pid,
-         run.away_seconds
-             ? fmt::format("no contact with its driver for {}; ", format_seconds(*run.away_seconds))
-             : "",
+         run.unreachable_seconds ? fmt::format("no contact with its driver for {}; ",
+                                               format_seconds(*run.unreachable_seconds))
+                                 : "",
          run.has_progress ? progress_text(run.progress, run.progress_age_seconds) : "no step yet");
     text += meshes_text(status, run.name);
   }

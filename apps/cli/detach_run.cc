@@ -59,15 +59,15 @@ int detach_run(const FileOptions& options, const actors::RunHeader& header,
   const bool failed = run.state == RunState::kFailed || run.state == RunState::kLost;
   if (options.json) {
     const nlohmann::ordered_json json = {
-        {"run", run.name}, {"number", run.number},    {"state", actors::to_string(run.state)},
-        {"pid", run.pid},  {"host", submission.host}, {"out", submission.out},
-        {"why", run.why}};
+        {"run", run.name},  {"number", run.number},    {"state", actors::to_string(run.state)},
+        {"pid", run.pid},   {"host", submission.host}, {"out", submission.out},
+        {"why", run.reason}};
     say(stdout, "{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return failed ? 1 : 0;
   }
   if (failed)
     throw_error(ErrorCode::kFailedPrecondition, "run '{}' has failed on host {}: {}", run.name,
-                submission.host, run.why);
+                submission.host, run.reason);
   say(stdout, "{}",
       wrapped_for_terminal(
           STDOUT_FILENO,

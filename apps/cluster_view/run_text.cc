@@ -35,8 +35,8 @@ bool keeps_its_folder(const RunRecord& run) {
 std::string results_of(const std::vector<RunRecord>& runs, std::size_t i) {
   for (std::size_t j = i + 1; j < runs.size(); ++j)
     if (runs[j].description.id() == runs[i].description.id() &&
-        !runs[j].description.moved.empty() && keeps_its_folder(runs[j]))
-      return runs[j].description.moved;
+        !runs[j].description.previous_run_path.empty() && keeps_its_folder(runs[j]))
+      return runs[j].description.previous_run_path;
   return runs[i].description.out;
 }
 
@@ -118,7 +118,7 @@ std::string runs_text(const std::vector<RunRecord>& runs, std::int64_t now_unix_
                 time_text(run.began_unix_ms).substr(5),
                 format_seconds(static_cast<double>(until - run.began_unix_ms) / 1000),
                 relative_to(folder, results_of(runs, i)));
-    if (!run.why.empty()) text += fmt::format("     {}\n", first_line(run.why));
+    if (!run.reason.empty()) text += fmt::format("     {}\n", first_line(run.reason));
   }
   return text;
 }
@@ -137,7 +137,7 @@ nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
                                   {"began_unix_ms", run.began_unix_ms},
                                   {"ended_unix_ms", nullptr},
                                   {"progress", nullptr},
-                                  {"why", run.why}};
+                                  {"why", run.reason}};
     if (run.ended()) one["ended_unix_ms"] = run.ended_unix_ms;
     if (run.progress) one["progress"] = progress_json(*run.progress);
     auto devices = nlohmann::ordered_json::array();

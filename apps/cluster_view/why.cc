@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "actors/supervision/stopped_process.h"
 #include "apps/cluster_view/log_view.h"
 #include "core/base/error.h"
@@ -34,7 +34,7 @@ std::string local_diagnosis(std::int64_t pid, const std::string& machine) {
   if (!actors::process_exists(process)) return "it has ended";
   const auto stopped = actors::find_stopped_thread(process);
   if (!stopped) return "";
-  return stopped->whole
+  return stopped->is_main_thread
              ? fmt::format("it is stopped (state {})", stopped->state)
              : fmt::format("its thread {} is stopped (state {})", stopped->name, stopped->state);
 }
@@ -65,7 +65,7 @@ class SurveyBuilder final {
   void add_member(const Member& member) {
     names_.push_back({member.agent.id, "agent of " + member.name,
                       fmt::format("pid {} on {}", member.pid, member.machine), false, 0,
-                      member.silence});
+                      member.unreachable_note});
     seen_[member.agent.id] = {member.pid, member.machine};
     machines_[member.name] = member.machine;
     agents_[member.name] = targets_.size();

@@ -85,7 +85,7 @@ ClusterWorkers<Worker>::ClusterWorkers(actors::Cluster& cluster, actors::RunReco
       auto left = cluster_.adopt_mesh<Worker>(key_, options_.mesh, shape_);
       if (left) mesh_.emplace(std::move(*left));
     }
-    if (mesh_) recovery_.take_over(*this);
+    if (mesh_) recovery_.adopt(*this);
     else recovery_.start(*this);
     connect();
   } catch (const Error& thrown) {

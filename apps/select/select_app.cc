@@ -330,7 +330,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   actors::RunRecovery recovery(
       cluster, {.config = config.recovery,
                 .hosts = hosts,
-                .budget = run.restarts,
+                .restart_budget_path = run.restarts,
                 .cause_timeout = kRootCauseTimeout,
                 .on_wait = [&](const std::string& why) { note("waits for devices: " + why); },
                 .stop = run.stop});

@@ -412,8 +412,8 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   actors::RunRecovery recovery(
       cluster, {.config = config.recovery,
                 .hosts = config.recovery.without_spares(config.cluster.hosts),
-                .budget = run.restarts,
-                .reconnects = true,
+                .restart_budget_path = run.restarts,
+                .reconnect_on_failed_calls = true,
                 .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
                 .stop = run.stop});
   mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,

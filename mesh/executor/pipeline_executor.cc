@@ -94,8 +94,8 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
   try {
     guarded([&] {
       if (options_.recovery.adopt_existing) {
-        devices_.adopt_devices();
-        recovery_.take_over(devices_);
+        devices_.take_over();
+        recovery_.adopt(devices_);
       } else {
         recovery_.start(devices_);
       }

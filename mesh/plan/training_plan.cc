@@ -303,12 +303,12 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
 
 MeshPlaces predict_places(const ParallelConfig& layout,
                           const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
-  actors::Placement placement;
-  for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
+  actors::DeviceAllocator allocator;
+  for (const auto& [name, devices] : hosts) allocator.add_host(name, devices);
   MeshPlaces places;
   for (const MeshConfig& mesh : layout.meshes) {
     try {
-      places.push_back(placement.find_devices(request_of(mesh)));
+      places.push_back(allocator.find_devices(request_of(mesh)));
     } catch (const Error& error) {
       throw Error(error.code(), error.message()).at("meshes." + mesh.name);
     }

@@ -204,7 +204,7 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   const auto status =
       nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
   EXPECT_EQ(status["hosts"][0]["agent_pid"], again.pid);
-  EXPECT_THAT(status["events"].dump(), HasSubstr("host alpha is gone"));
+  EXPECT_THAT(status["events"].dump(), HasSubstr("host alpha was removed from the cluster"));
   auto& stop = processes.run("weft", {"stop", "--head", address});
   EXPECT_EQ(stop.wait(), 0) << stop.text();
   EXPECT_EQ(head.wait(), 0);

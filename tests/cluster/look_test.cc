@@ -318,7 +318,7 @@ TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
   EXPECT_EQ(logs.wait(), 1);
   EXPECT_THAT(logs.text(),
               HasSubstr("the log of front[x=0] on host a cannot be read: host a is not in this "
-                        "cluster (any more)"));
+                        "cluster; it has left or never joined"));
 }
 
 /// Fixture for `weft run --detach` with a run file in a folder below the test's.
@@ -392,8 +392,8 @@ TEST_F(Detach, WhatFailsIsToldAtOnceOrRemembered) {
   EXPECT_EQ(run_named("train")["state"], "failed");
   auto& nowhere = weft({"run", "files/train.yaml", "--detach", "--set", "cluster.hosts.0.name=c"});
   EXPECT_EQ(nowhere.wait(), 1);
-  EXPECT_THAT(nowhere.text(), HasSubstr("host c, whose agent is to start run 'train', has not "
-                                        "joined this cluster; there are a, b"));
+  EXPECT_THAT(nowhere.text(), HasSubstr("run 'train' was not started: host c has not joined this "
+                                        "cluster; hosts that answer: a, b"));
   auto& headless = processes_.run("weft", {"run", "files/train.yaml", "--detach"});
   EXPECT_EQ(headless.wait(), 2);
 }
@@ -405,7 +405,7 @@ TEST_F(Detach, AnAgentThatDiesTakesItsDriverWithItAndSaysSo) {
   EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "lost"; }));
   EXPECT_TRUE(eventually([&] {
     return std::string(run_named("train")["why"])
-               .find("host b, whose agent had started it, is gone, and the run with it") == 0;
+               .find("the run ended because host b, which had started it, was removed") == 0;
   }));
   EXPECT_TRUE(eventually([&] { return has_ended(driver); }));
 }
@@ -426,7 +426,7 @@ TEST_F(Detach, ADriverThatHangsIsEndedThroughItsAgent) {
   const pid_t driver = run_named("train")["pid"];
   ::kill(driver, SIGSTOP);
   EXPECT_THAT(weft({"cancel", "train", "--now"}).text(),
-              HasSubstr("host b has sent SIGKILL to it"));
+              HasSubstr("host b sent SIGKILL to the run"));
   EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
   EXPECT_TRUE(eventually([&] { return has_ended(driver); }));
 }

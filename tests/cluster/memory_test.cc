@@ -31,8 +31,10 @@ void write_run(const RealProcesses& processes, const std::string& launcher,
 /// Returns a matcher of the error. RLIMIT_DATA makes allocations fail; a control group kills.
 auto names_the_cap() {
   return AnyOf(
-      HasSubstr("weft: run 'capped' failed: out of memory: front[x=0] is capped at 256 MiB by "
-                "cluster.memory (RLIMIT_DATA); raise that, or give it less to hold"),
+      HasSubstr(
+          "weft: run 'capped' failed: out of memory: front[x=0] reached its cap of 256 "
+          "MiB (cluster.memory, RLIMIT_DATA); raise cluster.memory, or reduce the memory that "
+          "it needs"),
       ContainsRegex("weft: run 'capped' failed: front\\[x=0\\] .* died: SIGKILL by the kernel: out "
                     "of memory, at its cap of 256 MiB \\(cluster.memory, cgroup v[12]\\), rss "));
 }

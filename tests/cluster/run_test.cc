@@ -218,8 +218,8 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
   };
   EXPECT_THAT(try_binary(RealProcesses::program("cluster_app")),
               AllOf(HasSubstr("the app's binary " + RealProcesses::program("cluster_app").string() +
-                              " on host a is not the driver's: its SHA-256 is "),
-                    HasSubstr("copy the driver's binary there")));
+                              " on host a differs from the driver's (SHA-256 "),
+                    HasSubstr("copy the driver's binary to this host")));
   EXPECT_THAT(try_binary("/nowhere/app"), HasSubstr("host a has no file /nowhere/app"));
   // A refused mesh releases its device.
   EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(),

@@ -167,16 +167,16 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   run.word_after("working");
   ::kill(agent.pid, SIGSTOP);
   EXPECT_TRUE(eventually([&] {
-    return head.text().find("host worker0 does not answer: has been silent for") !=
+    return head.text().find("host worker0 does not answer: has not responded for") !=
            std::string::npos;
   }));
   const auto left = actors::read_proc_stat(device);  // its agent cannot reap it
   EXPECT_TRUE(!left || left->exiting) << "the device process lives on";
-  head.word_after(fmt::format("its agent (pid {}) has been silent for ", agent.pid));
+  head.word_after(fmt::format("its agent (pid {}) has not responded for ", agent.pid));
   EXPECT_THAT(head.text(), HasSubstr("it is stopped (state T)"));
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(),
-              AllOf(HasSubstr("has been silent for "), HasSubstr("stopped (state T)"),
+              AllOf(HasSubstr("has not responded for "), HasSubstr("stopped (state T)"),
                     ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
   // The agent may resume, so its name is not free before it exits.
   auto& another = processes.start("weft", {"join", address, "--name", "worker0"});

@@ -178,7 +178,7 @@ TEST_F(TlsCluster, ANewTokenLetsARunGoOnAndShutsStrangersOut) {
   Process& offline = processes_.run("weft", {"token", "rotate", "--state", "state"});
   EXPECT_EQ(offline.wait(), 0) << offline.text();
   Process& again = start_again();
-  again.word_after("host a is back after");
+  again.word_after("host a reconnected after");
   EXPECT_EQ(run.wait(), 0) << run.text();
   Process& busy = processes_.run("weft", {"token", "rotate", "--state", "state"});
   EXPECT_EQ(busy.wait(), 1);

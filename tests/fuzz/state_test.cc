@@ -48,7 +48,7 @@ void write_state(const std::filesystem::path& folder, test::Mutator* mutator) {
                     {1, {"worker1", 1}, process(11, "front[1]"), 52, "log1"}};
   store.put(Table::kMeshes, key.text(), row(mesh));
   store.add_event({5, "worker0 joined"});
-  store.sync();
+  store.sync_to_disk();
 }
 
 /// Starts a head from this state and queries it. Returns false if the head refuses to start, with
@@ -65,7 +65,7 @@ bool starts(const std::filesystem::path& folder) {
       return std::make_unique<Head>(context, HeadConfig{{"127.0.0.1", 1}, folder}, events);
     });
     EXPECT_LE(head.call<&Head::status>().get().hosts.size(), 2u);
-    head.tell<&Head::look>();
+    head.tell<&Head::expire_silent_peers>();
     (void)head.call<&Head::incidents>().get();
     return true;
   } catch (const Error& error) {

@@ -429,8 +429,9 @@ TEST_F(Networks, AHostOnLoopbackIsRefusedWhereAnotherIsNot) {
   start({"run", "1", weft_, "join", "10.9.0.1" + port}).word_after("has joined cluster");
   auto& local = hosts({"run", "0", weft_, "join", "127.0.0.1" + port});
   EXPECT_EQ(local.wait(), 1);
-  EXPECT_THAT(local.text(), HasSubstr("host 'host0' is on loopback (127.0.0.1), where host 'host1' "
-                                      "at 10.9.0.2 cannot reach it"));
+  EXPECT_THAT(local.text(),
+              HasSubstr("host 'host0' uses the loopback address 127.0.0.1, which host "
+                        "'host1' at 10.9.0.2 cannot reach"));
   // A driver that reaches the head over loopback uses the hosts' network too.
   start({"run", "0", weft_, "join", "10.9.0.1" + port}).word_after("has joined cluster");
   listens_ = "127.0.0.1" + port;

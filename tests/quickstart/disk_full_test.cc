@@ -91,13 +91,12 @@ TEST_F(DiskFull, AtTheVeryStartAHeadWhoseTokenIsThereRunsAllTheSame) {
   fill_disk();
   auto& head = processes_.start("weft", start);
   const std::string address = head.word_after("Weft's head listens on ");
-  head.word_after(
-      "; the cluster goes on, and what happens is kept in memory until there is space again");
+  head.word_after("; the cluster continues and keeps its state in memory");
   processes_.start("weft", {"join", address, "--name", "a"}).word_after("has joined cluster");
   EXPECT_EQ(processes_.run("weft", {"status", "--head", address}).wait(), 0);
   fs::remove(disk_ / "filler");
   processes_.start("weft", {"join", address, "--name", "b"}).word_after("has joined cluster");
-  head.word_after("head.db is written again");
+  head.word_after("head.db can be written again");
   EXPECT_EQ(processes_.run("weft", {"stop", "--head", address}).wait(), 0);
   EXPECT_EQ(head.wait(), 0) << head.text();
 }

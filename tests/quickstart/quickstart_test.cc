@@ -384,7 +384,7 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
     EXPECT_EQ(status, 1);
     const std::string text = run.text();
     const std::string words = text.substr(std::min(text.size(), text.rfind("weft: run ")));
-    EXPECT_THAT(words, AllOf(HasSubstr("SIGABRT"), HasSubstr("something that does not speak UCX"),
+    EXPECT_THAT(words, AllOf(HasSubstr("SIGABRT"), HasSubstr("a program that does not use UCX"),
                              HasSubstr("actors/docs/security.md")));
     EXPECT_TRUE(processes_.none_left());
   }

@@ -248,7 +248,7 @@ TEST_F(Recovery, WhatDiesTooOftenEndsTheRunWithEveryCause) {
   }
   EXPECT_EQ(run.wait(), 1);
   const std::string text = run.text();
-  const auto at = text.find("That is more than recovery.restarts allows, 2 within");
+  const auto at = text.find("The limit of restarts is reached (recovery.restarts: 2 within");
   ASSERT_NE(at, std::string::npos) << text;
   const std::string causes = text.substr(at);
   EXPECT_GE(std::ranges::count(causes, '\n'), 3) << causes;
@@ -320,8 +320,8 @@ TEST_F(Recovery, TheSecondCrashWithOneMessageAndNoStepBetweenEndsTheRun) {
   ASSERT_TRUE(eventually([&] { return events("out", "recovered").size() == 1; })) << run.text();
   ::kill(process_with("--label front[data=0,tensor=0]"), SIGABRT);
   EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.text(), HasSubstr("That is the second time with the same message, and the run "
-                                    "finished no step between"));
+  EXPECT_THAT(run.text(), HasSubstr("The same failure happened twice without a finished step "
+                                    "between"));
   EXPECT_TRUE(processes_.none_left());
 }
 
@@ -337,7 +337,8 @@ TEST_F(Recovery, DeathsOfDevicesDriversAndHeadsAreOneCount) {
   })) << run.text();
   ::kill(process_with("--weft-role=head"), SIGKILL);
   EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.text(), HasSubstr("That is more than recovery.restarts allows, 2 within"));
+  EXPECT_THAT(run.text(),
+              HasSubstr("The limit of restarts is reached (recovery.restarts: 2 within"));
   EXPECT_TRUE(processes_.none_left());
 }
 
@@ -349,7 +350,7 @@ TEST_F(Recovery, WhereNothingCanStartAnyMoreTheRunEndsWithTheCause) {
   ::kill(process_with("--label back[data=0"), SIGKILL);
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(),
-              AllOf(HasSubstr("cannot write the log file"), HasSubstr("make its folder again")));
+              AllOf(HasSubstr("cannot write the log file"), HasSubstr("create its folder")));
   EXPECT_TRUE(processes_.none_left());
 }
 

@@ -182,7 +182,7 @@ TEST_F(ByHandSignalled, AHeadThatIsStoppedIsReplacedUnderARunningTraining) {
                                        "for a new head"));
   EXPECT_THAT(head_->text(), HasSubstr("weft stop --head " + address_));
   auto& next = start_head(address_);
-  next.word_after("host worker0 is back");
+  next.word_after("host worker0 reconnected");
   const std::size_t before = steps();
   ASSERT_TRUE(has_steps(before + 2)) << run.text();
   // `weft stop` ends all processes after the run's checkpoint.

@@ -227,12 +227,12 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
 
 ClusterWorld::ClusterWorld(std::uint64_t seed, Main main) : World(seed), main_(std::move(main)) {
   Network::set_simulated(this);
-  Processes::set_simulated(this);
+  ProcessPlatform::set_simulated(this);
 }
 
 ClusterWorld::~ClusterWorld() {
   Network::set_simulated(nullptr);
-  Processes::set_simulated(nullptr);
+  ProcessPlatform::set_simulated(nullptr);
 }
 
 std::string ClusterWorld::address_of(int host) { return fmt::format("10.0.0.{}", host + 1); }
@@ -326,7 +326,7 @@ void ClusterWorld::signal(ProcessNumber process, int number, Sender sender) {
     kill(process, "died: " + actors::signal_name(number), number);
 }
 
-void ClusterWorld::die_of(int signal) {
+void ClusterWorld::kill_self(int signal) {
   after(Nanoseconds::zero(), [this, process = current_process(), signal] {
     kill(process, "died: " + actors::signal_name(signal), signal);
   });
@@ -366,9 +366,10 @@ void ClusterWorld::child_stopped(ProcessNumber process, Nanoseconds silence) {
   const auto found = children_.find(process);
   if (found == children_.end() || !found->second.events.on_stopped) return;
   ExitReport evidence;
-  evidence.known = true;
+  evidence.has_parent_report = true;
   evidence.pid = process;
-  evidence.silence = fmt::format("has been stopped (state T) for {:.1f} s", in_seconds(silence));
+  evidence.silence_text =
+      fmt::format("has been stopped (state T) for {:.1f} s", in_seconds(silence));
   evidence.log_file = found->second.log_file;
   found->second.launcher->add(
       [on_stopped = found->second.events.on_stopped, evidence] { on_stopped(evidence); });
@@ -386,7 +387,7 @@ void ClusterWorld::stop(ProcessNumber process) {
 void ClusterWorld::tell_parent(ProcessNumber process, int status, int signal) {
   if (const auto found = children_.find(process); found != children_.end()) {
     ExitReport evidence;
-    evidence.known = true;
+    evidence.has_parent_report = true;
     evidence.pid = process;
     evidence.status = status;
     evidence.signal = signal;

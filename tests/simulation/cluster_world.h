@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/net/network.h"
-#include "actors/supervision/processes.h"
+#include "actors/supervision/process_platform.h"
 #include "core/base/secret.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/world.h"
@@ -13,7 +13,7 @@ class Wire;
 
 /// World with a network between hosts, child processes and signals. Each process runs `main` with
 /// its arguments, as an executable does.
-class ClusterWorld final : public World, public actors::Network, public actors::Processes {
+class ClusterWorld final : public World, public actors::Network, public actors::ProcessPlatform {
  public:
   using Main = std::function<int(const std::vector<std::string>& arguments)>;
   ClusterWorld(std::uint64_t seed, Main main);
@@ -56,7 +56,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   std::uint64_t watch_signals(
       std::function<void(const actors::ReceivedSignal&)> on_signal) override;
   void unwatch_signals(std::uint64_t watch) override;
-  [[noreturn]] void die_of(int signal) override;
+  [[noreturn]] void kill_self(int signal) override;
 
   // Interface for the simulated loops, wires and launchers.
   struct Port {

@@ -157,8 +157,8 @@ class TinyDriver final : private actors::RunMeshes {
     recovery.config.restarts = options.recovers ? 1000 : 0;
     recovery.config.spares = options.spares;
     recovery.hosts = options.joined;
-    recovery.budget = app.restarts;
-    recovery.reconnects = true;
+    recovery.restart_budget_path = app.restarts;
+    recovery.reconnect_on_failed_calls = true;
     return recovery;
   }
 
@@ -217,7 +217,7 @@ class TinyDriver final : private actors::RunMeshes {
         keys_.push_back(key);
         fresh_.emplace_back();
       }
-      recovery_.take_over(*this);
+      recovery_.adopt(*this);
     } else {
       recovery_.start(*this);
     }
@@ -301,7 +301,7 @@ void check_books(Records& records, actors::Cluster& cluster, const actors::AppRu
        system.named<actors::Head>(head, "head").call<&actors::Head::runs>().get())
     if (record.name == "first" && record.state != actors::RunState::kDone)
       records.violations.push_back(fmt::format("the first run is done, and the books say {}: {}",
-                                               actors::to_string(record.state), record.why));
+                                               actors::to_string(record.state), record.reason));
 }
 
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,

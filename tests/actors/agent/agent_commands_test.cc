@@ -76,10 +76,10 @@ class AgentCommands : public ::testing::Test {
     run.name = "run";
     run.app = "/no/such/file";
     add("launch", [&] { (void)agent.call<&Agent::launch>(launch).get(); });
-    add("take_over", [&] {
+    add("adopt_ranks", [&] {
       (void)agent
-          .call<&Agent::take_over>(launch.key, launch.key, std::vector<std::uint32_t>{},
-                                   std::uint64_t{1}, ProcessId(1))
+          .call<&Agent::adopt_ranks>(launch.key, launch.key, std::vector<std::uint32_t>{},
+                                     std::uint64_t{1}, ProcessId(1))
           .get();
     });
     add("stop_mesh", [&] {
@@ -117,7 +117,7 @@ TEST_F(AgentCommands, BeforeItJoinsItObeysNobody) {
 }
 
 TEST_F(AgentCommands, ItObeysTheHeadThatItIsJoiningAlready) {
-  (void)own.call<&Agent::joining>(head.self()).get();
+  (void)own.call<&Agent::prepare_join>(head.self()).get();
   expect_obeyed(of_head);
   EXPECT_EQ(shut_downs, 1);
   expect_refused(of_stranger);
@@ -125,25 +125,26 @@ TEST_F(AgentCommands, ItObeysTheHeadThatItIsJoiningAlready) {
 }
 
 TEST_F(AgentCommands, ItObeysTheHeadThatItHasJoinedAndNotTheOneBefore) {
-  (void)own.call<&Agent::joining>(stranger.self()).get();
-  own.call<&Agent::joined>(stranger.self(), std::uint64_t{1}, std::int64_t{0}).get();
+  (void)own.call<&Agent::prepare_join>(stranger.self()).get();
+  own.call<&Agent::complete_join>(stranger.self(), std::uint64_t{1}, std::int64_t{0}).get();
   expect_obeyed(of_stranger);
-  (void)own.call<&Agent::joining>(head.self()).get();
+  (void)own.call<&Agent::prepare_join>(head.self()).get();
   expect_obeyed(of_stranger);  // the next head has not replied yet
-  own.call<&Agent::joined>(head.self(), std::uint64_t{1}, std::int64_t{0}).get();
+  own.call<&Agent::complete_join>(head.self(), std::uint64_t{1}, std::int64_t{0}).get();
   expect_obeyed(of_head);
   expect_refused(of_stranger);
 }
 
 TEST_F(AgentCommands, NobodyElseSaysWhoTheHeadIs) {
   EXPECT_EQ(
-      error_of([&] { (void)of_stranger.call<&Agent::joining>(stranger.self()).get(); }).code(),
+      error_of([&] { (void)of_stranger.call<&Agent::prepare_join>(stranger.self()).get(); }).code(),
       ErrorCode::kInvalidArgument);
-  EXPECT_EQ(
-      error_of([&] {
-        of_stranger.call<&Agent::joined>(stranger.self(), std::uint64_t{9}, std::int64_t{0}).get();
-      }).code(),
-      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              of_stranger
+                  .call<&Agent::complete_join>(stranger.self(), std::uint64_t{9}, std::int64_t{0})
+                  .get();
+            }).code(),
+            ErrorCode::kInvalidArgument);
   expect_refused(of_stranger);
   EXPECT_EQ(launcher.launches, 0);
 }

@@ -27,8 +27,9 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
     RunProgress progress;
     progress.step = 7;
     book.end(ProcessId(1), {RunState::kFailed, "no luck"}, progress);
-    book.gone(ProcessId(1), "is gone", std::nullopt);  // the run has ended already: no effect
-    store.sync();
+    book.close_unreported(ProcessId(1), "is gone",
+                          std::nullopt);  // the run has ended already: no effect
+    store.sync_to_disk();
   }
   StateStore store(directory_);
   store.erase_member_rows();
@@ -38,12 +39,12 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
   EXPECT_EQ(first.name, "quickstart");
   EXPECT_EQ(first.description.machine, "box");
   EXPECT_EQ(first.state, RunState::kFailed);
-  EXPECT_EQ(first.why, "no luck");
+  EXPECT_EQ(first.reason, "no luck");
   EXPECT_EQ(first.progress->step, 7);
   EXPECT_NE(book.running(ProcessId(2)), nullptr);
-  book.gone(ProcessId(2), "is gone", std::nullopt);
+  book.close_unreported(ProcessId(2), "is gone", std::nullopt);
   EXPECT_EQ(book.get(2).state, RunState::kLost);
-  EXPECT_EQ(book.get(2).why, "its driver is gone");
+  EXPECT_EQ(book.get(2).reason, "its driver is gone");
 }
 
 TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain) {
@@ -56,22 +57,22 @@ TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain
   EXPECT_EQ(book.all().size(), 1u);
   EXPECT_EQ(book.get(number).state, RunState::kRunning);
   EXPECT_EQ(book.get(number).pid, 51);
-  book.gone(ProcessId(1), "is gone", std::nullopt);
+  book.close_unreported(ProcessId(1), "is gone", std::nullopt);
   book.begin(process(2), "run train", 52);
   book.describe(ProcessId(2), {"box", "/out", "a", 3, 1});
   EXPECT_EQ(book.all().size(), 1u);
   EXPECT_EQ(book.get(number).state, RunState::kRunning);
-  EXPECT_EQ(book.get(number).why, "");
+  EXPECT_EQ(book.get(number).reason, "");
   ExitReport evidence;
-  evidence.known = true;
+  evidence.has_parent_report = true;
   evidence.status = 1;
-  book.gone(ProcessId(2), "is gone", std::nullopt);
+  book.close_unreported(ProcessId(2), "is gone", std::nullopt);
   book.detached_ended({"a", 3, evidence});
   EXPECT_EQ(book.get(number).state, RunState::kFailed);
   // Without an agent, a run is identified by its folder.
   book.begin(process(3), "run other", 60);
   book.describe(ProcessId(3), {"box", "/other", "", 0, 0});
-  book.gone(ProcessId(3), "is gone", std::nullopt);
+  book.close_unreported(ProcessId(3), "is gone", std::nullopt);
   book.begin(process(4), "run other", 61);
   book.describe(ProcessId(4), {"box", "/other", "", 0, 1});
   EXPECT_EQ(book.all().size(), 2u);
@@ -81,7 +82,7 @@ TEST_F(RunBookTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
   StateStore store(directory_);
   RunHistory book(store);
   book.begin(process(5), "run train", 50);
-  book.gone(ProcessId(5), "is gone", std::nullopt);
+  book.close_unreported(ProcessId(5), "is gone", std::nullopt);
   EXPECT_EQ(book.get(1).state, RunState::kLost);
   book.end(ProcessId(5), {RunState::kDone, ""}, std::nullopt);
   EXPECT_EQ(book.get(1).state, RunState::kDone);
@@ -93,13 +94,13 @@ TEST_F(RunBookTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {
   StateStore store(directory_);
   RunHistory book(store);
   book.begin(process(1'000'000), "lives", 1);
-  for (std::uint64_t i = 1; i <= RunHistory::kEnded + 5; ++i) {
+  for (std::uint64_t i = 1; i <= RunHistory::kMaxEndedRuns + 5; ++i) {
     book.begin(process(i), "run r", 1);
     book.end(ProcessId(i), {}, std::nullopt);
   }
-  EXPECT_EQ(book.all().size(), RunHistory::kEnded + 1);
+  EXPECT_EQ(book.all().size(), RunHistory::kMaxEndedRuns + 1);
   EXPECT_EQ(book.all().begin()->second.name, "lives");
-  EXPECT_EQ(book.all().rbegin()->first, RunHistory::kEnded + 6);
+  EXPECT_EQ(book.all().rbegin()->first, RunHistory::kMaxEndedRuns + 6);
 }
 
 }  // namespace

@@ -92,10 +92,10 @@ TEST_F(StateStoreTest, ANewEpochWithItsRowTakesOneSyncAndWhatFollowsNone) {
   const int before = disk_syncs;
   EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
   store.put(StateStore::Table::kMeshes, "front 1", {std::byte{1}});
-  store.sync();
+  store.sync_to_disk();
   EXPECT_EQ(disk_syncs - before, 1);
   store.put(StateStore::Table::kMeshes, "front 1", {std::byte{2}});
-  store.write();
+  store.flush();
   store.add_event({5, "mesh front is up"});
   EXPECT_EQ(disk_syncs - before, 1);
 }
@@ -103,14 +103,14 @@ TEST_F(StateStoreTest, ANewEpochWithItsRowTakesOneSyncAndWhatFollowsNone) {
 TEST_F(StateStoreTest, AHeadThatEndsWithItsMachineNeverSyncs) {
   const int before = disk_syncs;
   {
-    StateStore store(directory_, {}, StateStore::Survives::kEndOfProcess);
+    StateStore store(directory_, {}, StateStore::Durability::kProcessExit);
     EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
     store.put(StateStore::Table::kMeshes, "front 1", {std::byte{1}});
-    store.sync();
+    store.sync_to_disk();
   }
   EXPECT_EQ(disk_syncs, before);
   // The state that the first store wrote outlives it.
-  StateStore store(directory_, {}, StateStore::Survives::kEndOfProcess);
+  StateStore store(directory_, {}, StateStore::Durability::kProcessExit);
   EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
   EXPECT_EQ(store.rows(StateStore::Table::kMeshes).size(), 1u);
 }
@@ -157,7 +157,7 @@ TEST_F(StateStoreTest, KeepsWhatBelongsToTheClusterUntilItIsErasedOrForgotten) {
     store.put(Table::kHosts, "worker0", bytes_of("a"));
     store.put(Table::kHosts, "worker1", bytes_of(std::string("\0b", 2)));
     store.put(Table::kOwners, "worker1", bytes_of("c"));
-    store.sync();
+    store.sync_to_disk();
     store.put(Table::kHosts, "worker0", bytes_of("d"));
     store.erase(Table::kOwners, "worker1");
     store.add_event({5, "that writes the rest"});
@@ -172,7 +172,7 @@ TEST_F(StateStoreTest, KeepsWhatBelongsToTheClusterUntilItIsErasedOrForgotten) {
     EXPECT_TRUE(store.rows(Table::kMeshes).empty());
     store.erase_member_rows();
     store.put(Table::kHosts, "worker2", bytes_of("e"));
-    store.sync();
+    store.sync_to_disk();
   }
   StateStore store(directory_);
   EXPECT_THAT(store.rows(Table::kHosts),
@@ -207,7 +207,7 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   StateStore store(directory_);
   Incident incident{"front", 1, {ProcessFailure{}}, 0};
   store.add_incident(incident);
-  incident.casualties[0].actor = "front[tensor=1]";
+  incident.failures[0].actor = "front[tensor=1]";
   store.add_incident(incident);
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
 }
@@ -243,10 +243,10 @@ TEST_F(StateStoreTest, AFullDiskStopsNothingAndIsMadeUpForLater) {
     }
     EXPECT_EQ(store.last_events(2).at(1).text, "while it is full");
     EXPECT_EQ(store.incidents().size(), 1u);
-    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on")))
+    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster continues")))
         << "one line, not one per write";
     store.add_event({3, "there is space again"});
-    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("is written again"));
+    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("can be written again"));
   }
   StateStore store(directory_);
   std::vector<std::string> texts;
@@ -268,10 +268,10 @@ TEST_F(StateStoreTest, ADiskThatIsFullAtTheVeryStartStopsNothingEither) {
     EXPECT_EQ(store.term(), 1u);
     EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
     store.add_event({1, "while it is full"});
-    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on")));
+    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster continues")));
     full.reset();
     store.add_event({2, "there is space again"});
-    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("is written again"));
+    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("can be written again"));
   }
   {
     const FullDisk full;

@@ -54,7 +54,7 @@ TEST(RunPlacement, SparesAreForMeshesWhoseHostsAreNotThere) {
   // The device of w0 may become free soon, so no spare is used.
   const auto busy = place_run({host("w0", {other}), host("spare", {kFree})}, meshes, {"spare"},
                               HostScope::kOwnHosts);
-  EXPECT_THAT(busy.problem, HasSubstr("mesh 'a' lacks 1 of its 1 devices"));
+  EXPECT_THAT(busy.problem, HasSubstr("mesh 'a' is missing 1 of its 1 devices"));
   EXPECT_THAT(busy.problem, HasSubstr("w0: 1 used by mesh other"));
   const auto gone = place_run({host("w0", {kFree}, false), host("spare", {kFree})}, meshes,
                               {"spare"}, HostScope::kOwnHosts);
@@ -66,7 +66,7 @@ TEST(RunPlacement, AMeshThatIsNotStartedKeepsItsDeviceWhenAnotherLosesItsHost) {
   const std::vector<MeshToPlace> meshes = {placed(mesh("a", 1, {"w0"}), {{"w0", 0}}, {0}),
                                            mesh("b", 1, {"w1"})};
   const auto waits = place_run({host("w1", {kFree})}, meshes, {}, HostScope::kWholeRun);
-  EXPECT_THAT(waits.problem, HasSubstr("1 of its hosts is not there: w"));
+  EXPECT_THAT(waits.problem, HasSubstr("1 of its hosts does not respond: w"));
   // Both meshes get their own hosts when w0 responds again.
   const auto back =
       place_run({host("w1", {kFree}), host("w0", {kFree})}, meshes, {}, HostScope::kWholeRun);
@@ -154,7 +154,7 @@ std::vector<Missing> missing_of(const Case& made) {
 
 bool may_have(const Case& made, const Missing& of, const HostDevices& at, std::uint32_t device) {
   const MeshToPlace& mesh = made.meshes[of.mesh];
-  if (!at.answers) return false;
+  if (!at.accepts_processes) return false;
   std::set<std::string> names(made.spares.begin(), made.spares.end());
   bool any = mesh.hosts.empty();
   for (const MeshToPlace& each : made.meshes) names.insert(each.hosts.begin(), each.hosts.end());

@@ -91,7 +91,7 @@ TEST(ForkLauncher, ReportsTheSignalOnce) {
 TEST(ForkLauncher, SuccessIsOrderly) {
   ForkLauncher launcher;
   Started child(launcher, "exit 0");
-  EXPECT_TRUE(get(child.death).orderly());
+  EXPECT_TRUE(get(child.death).exited_cleanly());
   get(child.reaped);
 }
 

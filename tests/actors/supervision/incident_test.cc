@@ -11,9 +11,9 @@
 namespace weft::actors {
 namespace {
 
-ProcessFailure casualty(std::uint32_t rank, bool known, int signal, int status) {
+ProcessFailure failure(std::uint32_t rank, bool known, int signal, int status) {
   ExitReport evidence;
-  evidence.known = known;
+  evidence.has_parent_report = known;
   evidence.signal = signal;
   evidence.status = status;
   evidence.log_file = "logs/front.0.log";
@@ -30,7 +30,7 @@ ProcessFailure casualty(std::uint32_t rank, bool known, int signal, int status) 
 }
 
 TEST(Incident, NamesEverythingThatIsKnown) {
-  ProcessFailure dead = casualty(1, true, 9, 0);
+  ProcessFailure dead = failure(1, true, 9, 0);
   dead.evidence.oom_kills = 1;
   dead.evidence.rss_bytes = 62ull << 30;
   EXPECT_EQ(
@@ -41,29 +41,29 @@ TEST(Incident, NamesEverythingThatIsKnown) {
 }
 
 TEST(Incident, OnOneLineItHasNoLog) {
-  ProcessFailure dead = casualty(1, true, 9, 0);
-  EXPECT_EQ(dead.in_short(), "worker0 device 1 (front[tensor=1], pid 4122) died: SIGKILL");
+  ProcessFailure dead = failure(1, true, 9, 0);
+  EXPECT_EQ(dead.summary(), "worker0 device 1 (front[tensor=1], pid 4122) died: SIGKILL");
   dead.host_failure = "its agent (pid 7) died: SIGKILL";
   EXPECT_EQ(
-      dead.in_short(),
+      dead.summary(),
       "worker0 device 1 (front[tensor=1], pid 4122) is lost: its agent (pid 7) died: SIGKILL");
 }
 
 TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
-  ProcessFailure dead = casualty(1, true, SIGKILL, 0);
+  ProcessFailure dead = failure(1, true, SIGKILL, 0);
   dead.evidence.oom_kills = 1;
-  dead.evidence.at_cap = true;
+  dead.evidence.reached_memory_cap = true;
   dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kControlGroupV2, ""};
   EXPECT_EQ(dead.evidence.cause(),
             "SIGKILL by the kernel: out of memory, at its cap of 256 MiB (cluster.memory, cgroup "
             "v2)");
   // The machine, or a control group above, ran out of memory.
-  dead.evidence.at_cap = false;
+  dead.evidence.reached_memory_cap = false;
   EXPECT_EQ(dead.evidence.cause(), "SIGKILL, kernel OOM counter +1");
 }
 
 TEST(Incident, OfALimitOnDataSaysWhatItKnows) {
-  ProcessFailure dead = casualty(1, true, SIGABRT, 0);
+  ProcessFailure dead = failure(1, true, SIGABRT, 0);
   dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kDataLimit, ""};
   EXPECT_EQ(dead.evidence.cause(), "SIGABRT, capped at 256 MiB (cluster.memory, RLIMIT_DATA)");
   dead.evidence.tail_lines = {"terminate called after throwing an instance of 'std::bad_alloc'"};
@@ -74,16 +74,16 @@ TEST(Incident, OfALimitOnDataSaysWhatItKnows) {
 }
 
 TEST(Incident, WithoutAParentItSaysConnectionLost) {
-  EXPECT_THAT(casualty(0, false, 0, 0).describe(), ::testing::HasSubstr("died: connection lost"));
+  EXPECT_THAT(failure(0, false, 0, 0).describe(), ::testing::HasSubstr("died: connection lost"));
 }
 
 TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
-  ProcessFailure stopped = casualty(0, true, 0, 0);
-  stopped.evidence.silence = "has been stopped (state T) for 10.2 s";
+  ProcessFailure stopped = failure(0, true, 0, 0);
+  stopped.evidence.silence_text = "has been stopped (state T) for 10.2 s";
   EXPECT_THAT(
       stopped.describe(),
       ::testing::HasSubstr("(pid 4121, epoch 3) has been stopped (state T) for 10.2 s; log: "));
-  EXPECT_FALSE(stopped.evidence.orderly());
+  EXPECT_FALSE(stopped.evidence.exited_cleanly());
 }
 
 TEST(Incident, TheStackOfACrashTakesNoRoomFromWhatWasSaidBefore) {
@@ -119,14 +119,14 @@ TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
 
 TEST(ExitReport, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
   ExitReport evidence;
-  evidence.known = true;
+  evidence.has_parent_report = true;
   evidence.signal = SIGABRT;
   EXPECT_EQ(evidence.cause(), "SIGABRT");
   evidence.tail_lines = {
       "[vm:5058 :0:5071]      tcp_ep.c:1404 Assertion `hdr->length <= (iface->config.rx_seg_size - "
       "sizeof(*hdr))' failed",
       "==== backtrace (tid:   5071) ===="};
-  EXPECT_NE(evidence.cause().find("SIGABRT in UCX (something that does not speak UCX"),
+  EXPECT_NE(evidence.cause().find("SIGABRT in UCX (a program that does not use UCX"),
             std::string::npos)
       << evidence.cause();
   evidence.signal = SIGKILL;
@@ -136,24 +136,24 @@ TEST(ExitReport, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
 TEST(IncidentLog, OneIncidentPerMeshAndEpoch) {
   ManualClock clock;
   IncidentLog book(clock);
-  EXPECT_TRUE(book.record(casualty(0, true, 9, 0)).is_new);
-  EXPECT_FALSE(book.record(casualty(1, true, 0, 1)).is_new);
-  ProcessFailure later = casualty(0, true, 9, 0);
+  EXPECT_TRUE(book.record(failure(0, true, 9, 0)).is_new);
+  EXPECT_FALSE(book.record(failure(1, true, 0, 1)).is_new);
+  ProcessFailure later = failure(0, true, 9, 0);
   later.epoch = 4;
   EXPECT_TRUE(book.record(later).is_new);
   ASSERT_EQ(book.incidents().size(), 2u);
   EXPECT_THAT(book.incidents()[0].describe(),
-              ::testing::HasSubstr("(1 more of mesh front fell with it)"));
+              ::testing::HasSubstr("(1 more process of mesh front failed as a consequence)"));
 }
 
 TEST(IncidentLog, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {
   ManualClock clock;
   IncidentLog book(clock, std::chrono::milliseconds(200));
-  book.record(casualty(0, true, 0, 1));
+  book.record(failure(0, true, 0, 1));
   clock.advance(std::chrono::milliseconds(100));
-  EXPECT_EQ(book.record(casualty(1, true, 9, 0)).incident.first_cause, 1u);
+  EXPECT_EQ(book.record(failure(1, true, 9, 0)).incident.first_cause, 1u);
   clock.advance(std::chrono::milliseconds(200));
-  ProcessFailure late = casualty(2, true, 11, 0);
+  ProcessFailure late = failure(2, true, 11, 0);
   EXPECT_EQ(book.record(late).incident.first_cause, 1u);
 }
 
@@ -161,9 +161,9 @@ TEST(IncidentLog, KeepsTheLastOnes) {
   ManualClock clock;
   IncidentLog book(clock);
   for (std::uint64_t epoch = 1; epoch <= IncidentLog::kKept + 3; ++epoch) {
-    ProcessFailure casualty;
-    casualty.epoch = epoch;
-    EXPECT_TRUE(book.record(casualty).is_new);
+    ProcessFailure failure;
+    failure.epoch = epoch;
+    EXPECT_TRUE(book.record(failure).is_new);
   }
   EXPECT_EQ(book.incidents().size(), IncidentLog::kKept);
   EXPECT_EQ(book.incidents().front().epoch, 4u);
@@ -172,11 +172,11 @@ TEST(IncidentLog, KeepsTheLastOnes) {
 TEST(IncidentLog, BetterEvidenceOfTheSameDeathReplacesTheWorse) {
   ManualClock clock;
   IncidentLog book(clock);
-  book.record(casualty(0, false, 0, 0));
-  const auto recorded = book.record(casualty(0, true, 9, 0));
+  book.record(failure(0, false, 0, 0));
+  const auto recorded = book.record(failure(0, true, 9, 0));
   EXPECT_FALSE(recorded.is_new);
-  EXPECT_EQ(recorded.incident.casualties.size(), 1u);
-  EXPECT_EQ(recorded.incident.casualties[0].evidence.signal, 9);
+  EXPECT_EQ(recorded.incident.failures.size(), 1u);
+  EXPECT_EQ(recorded.incident.failures[0].evidence.signal, 9);
 }
 
 }  // namespace

@@ -106,28 +106,29 @@ class DataLimit : public ::testing::Test {
 
 TEST_F(DataLimit, IsToldToTheChildWhoseThreadsHaveSmallStacksAndOneArena) {
   const ExitReport evidence = run("says");
-  EXPECT_TRUE(evidence.orderly());
+  EXPECT_TRUE(evidence.exited_cleanly());
   EXPECT_THAT(evidence.tail_lines,
               ::testing::ElementsAre("cap 64 MiB (RLIMIT_DATA)", "data 67108864", "stack 1048576",
                                      "arenas 1"));
   EXPECT_EQ(evidence.cap.bytes, 64 * kMiB);
   EXPECT_EQ(evidence.cap.kind, CapKind::kDataLimit);
-  EXPECT_THAT(evidence.cap.note, HasSubstr("no memory controller"));
+  EXPECT_THAT(evidence.cap.fallback_reason, HasSubstr("no cgroup memory controller"));
 }
 
 TEST_F(DataLimit, AnAllocationBeyondItIsAnErrorThatNamesTheCap) {
-  EXPECT_THAT(
-      run("catches").tail_lines,
-      ::testing::ElementsAre("resource exhausted: out of memory: front[x=0] is capped at 64 MiB by "
-                             "cluster.memory (RLIMIT_DATA); raise that, or give it less to hold"));
+  EXPECT_THAT(run("catches").tail_lines,
+              ::testing::ElementsAre(
+                  "resource exhausted: out of memory: front[x=0] reached its cap of 64 MiB "
+                  "(cluster.memory, RLIMIT_DATA); raise cluster.memory, or reduce the "
+                  "memory that it needs"));
 }
 
 TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
   const ExitReport evidence = run("terminates");
   EXPECT_EQ(evidence.signal, SIGABRT);
-  EXPECT_THAT(evidence.verdict(), HasSubstr("died: SIGABRT: out of memory, at its cap of 64 MiB "
+  EXPECT_THAT(evidence.summary(), HasSubstr("died: SIGABRT: out of memory, at its cap of 64 MiB "
                                             "(cluster.memory, RLIMIT_DATA)"));
-  EXPECT_THAT(evidence.log_note(), HasSubstr("front[x=0] is capped at 64 MiB"));
+  EXPECT_THAT(evidence.log_note(), HasSubstr("front[x=0] reached its cap of 64 MiB"));
 }
 
 /// Returns why this process cannot use control groups; empty if it can. With cgroup v2, the process
@@ -156,8 +157,8 @@ TEST(ControlGroup, KillsWhoComesToItsCapAndTheEvidenceNamesIt) {
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
   const ExitReport evidence = run_child("touches", "/");
   EXPECT_EQ(evidence.signal, SIGKILL);
-  EXPECT_TRUE(evidence.at_cap);
-  EXPECT_THAT(evidence.verdict(),
+  EXPECT_TRUE(evidence.reached_memory_cap);
+  EXPECT_THAT(evidence.summary(),
               HasSubstr(fmt::format("died: SIGKILL by the kernel: out of memory, at its cap of 64 "
                                     "MiB (cluster.memory, {})",
                                     to_string(evidence.cap.kind))));
@@ -168,7 +169,7 @@ TEST(ControlGroup, IsToldToTheChildWhichKeepsItsStacks) {
   if (const std::string problem = no_groups_here(); !problem.empty())
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
   const ExitReport evidence = run_child("says", "/");
-  EXPECT_TRUE(evidence.orderly());
+  EXPECT_TRUE(evidence.exited_cleanly());
   rlimit stack{};
   ::getrlimit(RLIMIT_STACK, &stack);
   EXPECT_THAT(evidence.tail_lines,
@@ -223,7 +224,7 @@ TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
   EXPECT_EQ(read(root_ / own_ / leaves[0] / "cgroup.procs"), std::to_string(::getpid()));
 
   const ChildCgroup group = groups.make(64 * kMiB);
-  const fs::path folder = group.entrance().parent_path();
+  const fs::path folder = group.procs_file().parent_path();
   EXPECT_EQ(folder.parent_path(), root_ / own_);
   EXPECT_EQ(read(folder / "memory.max"), "67108864");
   EXPECT_EQ(read(folder / "memory.swap.max"), "0");
@@ -239,7 +240,7 @@ TEST_F(GroupFolders, OfAChildThatMakesGroupsItselfHasNoCapAndGoesWithThem) {
   second_version();
   ChildCgroups groups(root_);
   ChildCgroup group = groups.make(0);
-  const fs::path folder = group.entrance().parent_path();
+  const fs::path folder = group.procs_file().parent_path();
   EXPECT_TRUE(fs::is_empty(folder));
   // The child's own leaf, and the group of its child; each has counted OOM kills.
   fs::create_directories(folder / "weft.1.2.3.self");
@@ -283,7 +284,7 @@ TEST_F(GroupFolders, AreNotMadeWithoutTheControllerNorAtTheTopNorInTheGroupOfOth
   EXPECT_THAT(problem(), HasSubstr("has no memory controller"));
   second_version();
   fs::remove(root_ / own_ / "cgroup.type");
-  EXPECT_THAT(problem(), HasSubstr("is the top group"));
+  EXPECT_THAT(problem(), HasSubstr("is the root group"));
   second_version();
   write(own_ / "cgroup.procs", "1\n");
   EXPECT_THAT(problem(), HasSubstr("control group is not the one at"));
@@ -319,7 +320,7 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   EXPECT_EQ(groups.kind(), CapKind::kControlGroupV1);
   const ChildCgroup group = groups.make(64 * kMiB);
   EXPECT_FALSE(fs::exists(own / (here + "4194304000.5.2"))) << "its process has ended meanwhile";
-  const fs::path folder = group.entrance().parent_path();
+  const fs::path folder = group.procs_file().parent_path();
   EXPECT_EQ(folder.filename().string(),
             fmt::format("{}{}.{}.1", here, ::getpid(), begun(::getpid())));
   EXPECT_EQ(read(folder / "memory.limit_in_bytes"), "67108864");
@@ -332,14 +333,14 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   EXPECT_EQ(group.oom_kills(), 3u);
 
   write("sys/fs/cgroup/memory/a/memory.use_hierarchy", "0\n");
-  EXPECT_THAT(problem(), HasSubstr("memory.use_hierarchy says 0"));
+  EXPECT_THAT(problem(), HasSubstr("memory.use_hierarchy is 0"));
 }
 
 TEST(MemoryCap, TravelsInTheEnvironment) {
   for (const MemoryCap& cap :
        {MemoryCap{64 * kMiB, CapKind::kControlGroupV1, ""},
         MemoryCap{kMiB, CapKind::kDataLimit, "2 other processes are in the control group /a"}}) {
-    const std::string entry = environment_of(cap);
+    const std::string entry = to_environment(cap);
     const auto equals = entry.find('=');
     ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
     EXPECT_EQ(own_memory_cap(), cap);

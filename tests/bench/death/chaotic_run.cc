@@ -262,7 +262,7 @@ void ChaoticRun::cut(const Blow& blow, Outcome& outcome) {
 bool ChaoticRun::ended_by_equal_crashes(const std::string& text) const {
   const auto crashes = std::ranges::count_if(
       blows_, [](const Blow& blow) { return blow.way == Way::kSignal && blow.signal == SIGSEGV; });
-  return crashes >= 2 && text.find("the second time with the same message") != std::string::npos;
+  return crashes >= 2 && text.find("The same failure happened twice") != std::string::npos;
 }
 
 void ChaoticRun::resume(Outcome& outcome) {

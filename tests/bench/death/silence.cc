@@ -47,13 +47,13 @@ int time_silence(int repeats) {
     const std::string name = fmt::format("host worker{} ", host);
     const std::int64_t stopped = unix_ms();
     ::kill(cluster.agent(host), SIGSTOP);
-    if (const auto seconds = seconds_until(cluster, name + "is suspect", stopped))
+    if (const auto seconds = seconds_until(cluster, name + "may have failed", stopped))
       suspect.push_back(*seconds);
     if (const auto seconds = seconds_until(cluster, name + "does not answer", stopped))
       away.push_back(*seconds);
     const std::int64_t on = unix_ms();
     ::kill(cluster.agent(host), SIGCONT);
-    seconds_until(cluster, name + "is back", on);
+    seconds_until(cluster, name + "reconnected", on);
   }
   fmt::print("agent stopped: suspect after {:.1f} s, away after {:.1f} s\n",
              fmt::join(suspect, ", "), fmt::join(away, ", "));
@@ -69,7 +69,7 @@ int count_false_deaths(int minutes, int loops) {
   std::size_t suspects = 0;
   const nlohmann::json status = cluster.status();
   for (const auto& event : status["events"])
-    suspects += event["text"].get<std::string>().find(" is suspect") != std::string::npos;
+    suspects += event["text"].get<std::string>().find(" may have failed") != std::string::npos;
   fmt::print(
       "{} minutes of training beside {} busy loops: {} steps, {} told dead, {} recoveries, {} of "
       "the head's last events call a host suspect\n",

@@ -155,7 +155,7 @@ int measure(const Options& options) {
     const double back = seconds_of([&] {
       processes->replace_head();
       const auto away = [](const actors::HostStatus& host) {
-        return host.away_seconds.has_value();
+        return host.unreachable_seconds.has_value();
       };
       while (std::ranges::any_of(cluster.status().hosts, away))
         std::this_thread::sleep_for(std::chrono::milliseconds(20));

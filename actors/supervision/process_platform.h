@@ -10,11 +10,11 @@
 namespace weft::actors {
 
 /// Processes and signals of a simulation, in place of the system's.
-class Processes {
+class ProcessPlatform {
  public:
-  virtual ~Processes() = default;
+  virtual ~ProcessPlatform() = default;
   /// Returns null outside a simulation; see Platform.
-  static Processes* simulated() { return simulated_; }
+  static ProcessPlatform* simulated() { return simulated_; }
   /// Returns whether there is a process of that number.
   virtual bool lives(pid_t process) = 0;
   /// Returns a launcher for the process that runs now.
@@ -23,14 +23,14 @@ class Processes {
   /// instead of ending it. Returns a number for unwatch_signals().
   virtual std::uint64_t watch_signals(std::function<void(const ReceivedSignal&)> on_signal) = 0;
   virtual void unwatch_signals(std::uint64_t watch) = 0;
-  /// See actors::die_of().
-  [[noreturn]] virtual void die_of(int signal) = 0;
+  /// See actors::kill_self().
+  [[noreturn]] virtual void kill_self(int signal) = 0;
 
  protected:
-  static void set_simulated(Processes* processes) { simulated_ = processes; }
+  static void set_simulated(ProcessPlatform* platform) { simulated_ = platform; }
 
  private:
-  inline static Processes* simulated_ = nullptr;
+  inline static ProcessPlatform* simulated_ = nullptr;
 };
 
 /// Returns a ForkLauncher, or the launcher of a simulation.

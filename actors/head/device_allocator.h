@@ -12,7 +12,7 @@
 namespace weft::actors {
 
 /// Assignment of devices to meshes, and search for devices of new ones. Pure. One thread at a time.
-class Placement {
+class DeviceAllocator {
  public:
   /// Adds a host. Throws Error(kAlreadyExists) if it has one of that name.
   void add_host(const std::string& name, std::uint32_t devices);
@@ -41,11 +41,11 @@ class Placement {
   /// Returns a number that grows when hosts change or devices become free.
   std::uint64_t changes() const { return changes_; }
   /// Assigns devices to a mesh. Skips hosts that have not joined.
-  void take(const std::vector<HostDevice>& places, const MeshKey& key);
+  void assign(const std::vector<HostDevice>& places, const MeshKey& key);
   /// Frees the devices of a mesh, except those on hosts in `but_on`.
-  void give_back(const MeshKey& key, const std::set<std::string>& but_on = {});
+  void free(const MeshKey& key, const std::set<std::string>& but_on = {});
   /// Frees these devices.
-  void give_back(const std::vector<HostDevice>& places);
+  void free(const std::vector<HostDevice>& places);
 
   /// Returns "host     devices  free  in use by\nworker0  2        0     mesh front (2)\n...".
   std::string table() const;

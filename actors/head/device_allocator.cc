@@ -1,4 +1,4 @@
-#include "actors/head/placement.h"
+#include "actors/head/device_allocator.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,24 +11,24 @@
 
 namespace weft::actors {
 
-std::uint32_t Placement::Host::free() const {
+std::uint32_t DeviceAllocator::Host::free() const {
   return static_cast<std::uint32_t>(std::count_if(
       users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
 }
 
-const Placement::Host* Placement::find(const std::string& name) const {
+const DeviceAllocator::Host* DeviceAllocator::find(const std::string& name) const {
   const auto it = std::find_if(hosts_.begin(), hosts_.end(),
                                [&](const Host& host) { return host.name == name; });
   return it == hosts_.end() ? nullptr : &*it;
 }
 
-std::vector<std::string> Placement::names() const {
+std::vector<std::string> DeviceAllocator::names() const {
   std::vector<std::string> names;
   for (const Host& host : hosts_) names.push_back(host.name);
   return names;
 }
 
-void Placement::add_host(const std::string& name, std::uint32_t devices) {
+void DeviceAllocator::add_host(const std::string& name, std::uint32_t devices) {
   if (find(name) != nullptr)
     throw_error(ErrorCode::kAlreadyExists,
                 "a host named '{}' has joined already; give this one another name with --name",
@@ -37,24 +37,24 @@ void Placement::add_host(const std::string& name, std::uint32_t devices) {
   ++changes_;
 }
 
-void Placement::remove_host(const std::string& name) {
+void DeviceAllocator::remove_host(const std::string& name) {
   std::erase_if(hosts_, [&](const Host& host) { return host.name == name; });
   ++changes_;
 }
 
-void Placement::set_away(const std::string& name, bool away) {
+void DeviceAllocator::set_away(const std::string& name, bool away) {
   Host* const host = find(name);
   if (host == nullptr || host->away == away) return;
   host->away = away;
   ++changes_;
 }
 
-void Placement::set_leaving(const std::string& name) {
+void DeviceAllocator::set_leaving(const std::string& name) {
   if (Host* host = find(name)) host->leaving = true;
   ++changes_;
 }
 
-std::vector<HostDevice> Placement::find_devices(const MeshRequest& request) const {
+std::vector<HostDevice> DeviceAllocator::find_devices(const MeshRequest& request) const {
   if (!request.places.empty()) {
     if (std::ssize(request.places) != request.shape.size())
       throw_error(ErrorCode::kInvalidArgument, "mesh '{}' of {} ranks names {} places",
@@ -81,7 +81,8 @@ std::vector<HostDevice> Placement::find_devices(const MeshRequest& request) cons
     if (!host->accepts_processes() && !request.hosts.empty())
       throw_error(ErrorCode::kUnavailable, "mesh '{}' needs host '{}', which {}", request.mesh,
                   name,
-                  host->away ? "does not answer the head at the moment" : "leaves the cluster");
+                  host->away ? "does not answer the head at the moment"
+                             : "is leaving the cluster; use other hosts");
     if (!host->accepts_processes()) continue;
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
@@ -98,8 +99,8 @@ std::vector<HostDevice> Placement::find_devices(const MeshRequest& request) cons
   return places;
 }
 
-std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
-                                                     const std::vector<HostDevice>& lost) const {
+std::vector<HostDevice> DeviceAllocator::find_replacements(
+    const MeshRequest& request, const std::vector<HostDevice>& lost) const {
   const std::vector<std::string> others = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> found;
   const auto free_on = [&](const std::string& name) -> std::optional<HostDevice> {
@@ -125,7 +126,8 @@ std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
   return found;
 }
 
-void Placement::check_free(const std::string& mesh, const std::vector<HostDevice>& places) const {
+void DeviceAllocator::check_free(const std::string& mesh,
+                                 const std::vector<HostDevice>& places) const {
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Host* host = find(places[i].host);
     const std::span before(places.data(), i);
@@ -137,25 +139,25 @@ void Placement::check_free(const std::string& mesh, const std::vector<HostDevice
   }
 }
 
-std::vector<HostDevices> Placement::hosts() const {
+std::vector<HostDevices> DeviceAllocator::hosts() const {
   std::vector<HostDevices> hosts;
   for (const Host& host : hosts_)
     hosts.push_back({host.name, host.accepts_processes(), host.users});
   return hosts;
 }
 
-void Placement::give_back(const std::vector<HostDevice>& places) {
-  take(places, MeshKey());
+void DeviceAllocator::free(const std::vector<HostDevice>& places) {
+  assign(places, MeshKey());
   ++changes_;
 }
 
-void Placement::take(const std::vector<HostDevice>& places, const MeshKey& key) {
+void DeviceAllocator::assign(const std::vector<HostDevice>& places, const MeshKey& key) {
   for (const HostDevice& place : places)
     if (Host* host = find(place.host); host != nullptr && place.device < host->users.size())
       host->users[place.device] = key;
 }
 
-void Placement::give_back(const MeshKey& key, const std::set<std::string>& but_on) {
+void DeviceAllocator::free(const MeshKey& key, const std::set<std::string>& but_on) {
   for (Host& host : hosts_) {
     if (but_on.contains(host.name)) continue;
     for (MeshKey& user : host.users)
@@ -164,7 +166,7 @@ void Placement::give_back(const MeshKey& key, const std::set<std::string>& but_o
   ++changes_;
 }
 
-std::string Placement::table() const {
+std::string DeviceAllocator::table() const {
   std::size_t width = 4;
   for (const Host& host : hosts_) width = std::max(width, host.name.size());
   std::string text = fmt::format("  {:<{}}  devices  free  in use by\n", "host", width);
@@ -178,7 +180,7 @@ std::string Placement::table() const {
     text += fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(),
                         host.free(),
                         host.away       ? "does not answer"
-                        : host.leaving  ? "leaves the cluster"
+                        : host.leaving  ? "is leaving"
                         : parts.empty() ? "-"
                                         : fmt::format("{}", fmt::join(parts, ", ")));
   }
