@@ -70,7 +70,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
             [this](bool now) { return cancelled(now); },
             [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
   });
-  open_.emplace(ear_, *this);
+  binding_.emplace(ear_, *this);
   head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
 

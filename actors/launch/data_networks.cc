@@ -9,7 +9,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr auto kAnswersWithin = std::chrono::seconds(3);
+constexpr auto kPairAnswerTimeout = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -59,7 +59,7 @@ DataInterfaces DataNetworks::interfaces_of(const std::set<std::string>& hosts,
     if (machine.has_driver) machine.networks.addresses = addresses_for_tensors();
     else
       asked.emplace_back(&machine, system_.named<Agent>(machine.agent, "agent")
-                                       .within(kAnswersWithin)
+                                       .within(kPairAnswerTimeout)
                                        .call<&Agent::networks>());
   }
   for (auto& [machine, answer] : asked) {
@@ -99,7 +99,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
   }
   if (by_sender.empty()) return;
   const auto agent = [&](std::size_t machine) {
-    return system_.named<Agent>(machines[machine].agent, "agent").within(kAnswersWithin);
+    return system_.named<Agent>(machines[machine].agent, "agent").within(kPairAnswerTimeout);
   };
   try {
     std::map<std::string, std::uint16_t> ports;

@@ -26,7 +26,7 @@ namespace {
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
 /// Interval of checks for hosts and owners that have been away for too long.
 constexpr auto kLookForAwayEvery = std::chrono::seconds(1);
-constexpr auto kAnswersWithin = std::chrono::seconds(1);
+constexpr auto kAgentAnswerTimeout = std::chrono::seconds(1);
 
 /// Returns the token. A parent gives it to its children itself: without the file, only other
 /// commands find no token.
@@ -157,7 +157,7 @@ void log_waiting_members(System& system, const HeadRole& role, const Address& ad
   ClusterStatus status;
   try {
     status = system.named<Head>(system.self(), "head")
-                 .within(kAnswersWithin)
+                 .within(kAgentAnswerTimeout)
                  .call<&Head::status>()
                  .get();
   } catch (const Error&) {
@@ -227,7 +227,7 @@ int serve_head(const HeadRole& role) {
                                              role.ignore_saved_members, role.has_parent},
                                   events);
   });
-  system.every(kLookForAwayEvery, [&system] {
+  system.run_every(kLookForAwayEvery, [&system] {
     system.named<Head>(system.self(), "head").tell<&Head::expire_silent_peers>();
   });
   const HeadSignals::Running running(signals, system);

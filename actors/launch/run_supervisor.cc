@@ -362,7 +362,7 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
-          if (goes_on() && event->evidence.was_signalled()) report_no_driver();
+          if (can_resume() && event->evidence.was_signalled()) report_no_driver();
           if (!first_cause && !refusal_.empty()) first_cause = refusal_;
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           report_edits();
@@ -422,7 +422,7 @@ class RunSupervisor {
   /// Restarts an agent; the driver has lost devices replaced. Returns false if it has died too
   /// often.
   bool restart_agent(const SupervisorEvent& event) {
-    if (!local_ || !goes_on() || event.evidence.exited_cleanly() ||
+    if (!local_ || !can_resume() || event.evidence.exited_cleanly() ||
         !event.evidence.silence_text.empty())
       return true;  // the end of a stopped process comes as another event
     const std::string what = fmt::format("the agent of {} (pid {}) {}", event.host,
@@ -448,7 +448,7 @@ class RunSupervisor {
 
   /// Restarts the driver after a crash, if the run can resume. An error exit ends the run.
   bool restart_driver(const ExitReport& evidence) {
-    if (!goes_on() || !evidence.was_signalled()) return false;
+    if (!can_resume() || !evidence.was_signalled()) return false;
     const std::string what = driver_cause(driver_stopped_.value_or(evidence));
     const auto number = admit("driver", evidence, what);
     if (!number) return false;

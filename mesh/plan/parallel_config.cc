@@ -164,7 +164,7 @@ void parse_stages(const ConfigNode& node, ParallelConfig& layout) {
     const std::string name =
         stage.at("mesh", "Mesh that runs the stage; a mesh may run several stages")
             .as<std::string>();
-    if (stage.outlines()) continue;
+    if (stage.is_outline()) continue;
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       stage.at("mesh").fail(
@@ -199,7 +199,7 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
     node.read_enum("schedule", layout.schedule, schedules,
                    KeyDescription("Order of forward and backward passes; auto: measures the first "
                                   "steps, then searches a faster order")
-                       .also("FILE.csv"));
+                       .alternative("FILE.csv"));
   }
   EnumNames<VocabularyMode> vocabularies;
   for (const VocabularyMode mode : vocabulary_modes())

@@ -294,8 +294,8 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
   for (const CheckpointBatch& batch : checkpoint)
     all.insert(all.end(), {&batch.gather, &batch.scatter});
   if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
-  if (!kept.empty())
-    for (const InMemoryCheckpoint::Slot& slot : kept.slots)
+  if (!snapshots.empty())
+    for (const InMemoryCheckpoint::Slot& slot : snapshots.slots)
       all.insert(all.end(),
                  {&slot.snapshot, &slot.replicate_to_backup, &slot.restore_from_snapshot});
   return all;
@@ -312,7 +312,7 @@ MeshPlaces predict_places(const ParallelConfig& layout,
     } catch (const Error& error) {
       throw Error(error.code(), error.message()).at("meshes." + mesh.name);
     }
-    placement.take(places.back(), {mesh.name, 1});
+    allocator.assign(places.back(), {mesh.name, 1});
   }
   return places;
 }

@@ -159,7 +159,7 @@ class ProgramTasks {
     Movement made;
     made.amount = movement.bytes;
     for (const auto& crossing : movement.crossings)
-      made.crossings.push_back({crossing.link, crossing.bytes_per_byte});
+      made.link_uses.push_back({crossing.link, crossing.bytes_per_byte});
     made.weight = movement.weight;
     made.latency = movement.latency;
     made.early_chunk = movement.eager_chunk;

@@ -19,8 +19,9 @@ class Checker {
   Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
       : schedule_(schedule), costs_(costs), limits_(limits), edges_(costs.stage_edges()) {
     for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSumOrder); ++property) {
-      report_.findings.push_back({static_cast<ScheduleProperty>(property), std::nullopt,
-                                  "not checked, because an earlier property fails"});
+      Finding& finding = report_.findings.emplace_back();
+      finding.property = static_cast<ScheduleProperty>(property);
+      finding.detail = "not checked, because an earlier property fails";
     }
   }
 

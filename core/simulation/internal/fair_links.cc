@@ -66,7 +66,7 @@ FairLinks::Ended FairLinks::take_ended() {
   const auto first = std::ranges::min_element(
       all_, {}, [](const Moving& one) { return one.rate > 0 ? one.left / one.rate : kNever; });
   WEFT_CHECK(first != all_.end() && first->rate > 0, "nothing is under way");
-  const Ended ended{first->task, *first->moved_at, first->after};
+  const Ended ended{first->task, *first->moved_at, first->predecessor};
   last_ended_ = ended.task;
   all_.erase(first);
   changed_ = true;

@@ -36,8 +36,8 @@ class FairLinks {
     const Movement* movement = nullptr;
     std::uint64_t order = 0;
     double left = 0;
-    double effective_weight =
-        0;  ///< Weight, scaled by the fraction of `slots` that its queue granted.
+    /// Weight, scaled by the fraction of `slots` that its queue granted.
+    double effective_weight = 0;
     double rate = 0;
     std::optional<double> moved_at;
     std::optional<TaskId> predecessor;
