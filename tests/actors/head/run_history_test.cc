@@ -9,98 +9,98 @@
 namespace weft::actors {
 namespace {
 
-class RunBookTest : public ::testing::Test {
+class RunHistoryTest : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(directory_); }
   static ProcessRef process(std::uint64_t id) { return {ProcessId(id), "driver", {}}; }
   const std::filesystem::path directory_ =
-      std::filesystem::temp_directory_path() / fmt::format("weft_run_book_{}", ::getpid());
+      std::filesystem::temp_directory_path() / fmt::format("weft_run_history_{}", ::getpid());
 };
 
-TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
+TEST_F(RunHistoryTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
   {
     StateStore store(directory_);
-    RunHistory book(store);
-    book.begin(process(1), "run quickstart", 11);
-    book.describe(ProcessId(1), {"box", "/out", "", 0, 0});
-    book.begin(process(2), "hello_mesh", 12);
+    RunHistory history(store);
+    history.begin(process(1), "run quickstart", 11);
+    history.describe(ProcessId(1), {"box", "/out", "", 0, 0});
+    history.begin(process(2), "hello_mesh", 12);
     RunProgress progress;
     progress.step = 7;
-    book.end(ProcessId(1), {RunState::kFailed, "no luck"}, progress);
-    book.close_unreported(ProcessId(1), "is gone",
-                          std::nullopt);  // the run has ended already: no effect
+    history.end(ProcessId(1), {RunState::kFailed, "no luck"}, progress);
+    history.close_unreported(ProcessId(1), "is gone",
+                             std::nullopt);  // the run has ended already: no effect
     store.sync_to_disk();
   }
   StateStore store(directory_);
   store.erase_member_rows();
-  RunHistory book(store);
-  ASSERT_EQ(book.all().size(), 2u);
-  const RunRecord& first = book.get(1);
+  RunHistory history(store);
+  ASSERT_EQ(history.all().size(), 2u);
+  const RunRecord& first = history.get(1);
   EXPECT_EQ(first.name, "quickstart");
   EXPECT_EQ(first.description.machine, "box");
   EXPECT_EQ(first.state, RunState::kFailed);
   EXPECT_EQ(first.reason, "no luck");
   EXPECT_EQ(first.progress->step, 7);
-  EXPECT_NE(book.running(ProcessId(2)), nullptr);
-  book.close_unreported(ProcessId(2), "is gone", std::nullopt);
-  EXPECT_EQ(book.get(2).state, RunState::kLost);
-  EXPECT_EQ(book.get(2).reason, "its driver is gone");
+  EXPECT_NE(history.running(ProcessId(2)), nullptr);
+  history.close_unreported(ProcessId(2), "is gone", std::nullopt);
+  EXPECT_EQ(history.get(2).state, RunState::kLost);
+  EXPECT_EQ(history.get(2).reason, "its driver is gone");
 }
 
-TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain) {
+TEST_F(RunHistoryTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain) {
   StateStore store(directory_);
-  RunHistory book(store);
-  const std::uint64_t number = book.start("train", {"a", 3, 50, ""}, "/out");
-  EXPECT_EQ(book.get(number).state, RunState::kStarting);
-  book.begin(process(1), "run train", 51);
-  book.describe(ProcessId(1), {"box", "/out", "a", 3, 0});
-  EXPECT_EQ(book.all().size(), 1u);
-  EXPECT_EQ(book.get(number).state, RunState::kRunning);
-  EXPECT_EQ(book.get(number).pid, 51);
-  book.close_unreported(ProcessId(1), "is gone", std::nullopt);
-  book.begin(process(2), "run train", 52);
-  book.describe(ProcessId(2), {"box", "/out", "a", 3, 1});
-  EXPECT_EQ(book.all().size(), 1u);
-  EXPECT_EQ(book.get(number).state, RunState::kRunning);
-  EXPECT_EQ(book.get(number).reason, "");
+  RunHistory history(store);
+  const std::uint64_t number = history.start("train", {"a", 3, 50, ""}, "/out");
+  EXPECT_EQ(history.get(number).state, RunState::kStarting);
+  history.begin(process(1), "run train", 51);
+  history.describe(ProcessId(1), {"box", "/out", "a", 3, 0});
+  EXPECT_EQ(history.all().size(), 1u);
+  EXPECT_EQ(history.get(number).state, RunState::kRunning);
+  EXPECT_EQ(history.get(number).pid, 51);
+  history.close_unreported(ProcessId(1), "is gone", std::nullopt);
+  history.begin(process(2), "run train", 52);
+  history.describe(ProcessId(2), {"box", "/out", "a", 3, 1});
+  EXPECT_EQ(history.all().size(), 1u);
+  EXPECT_EQ(history.get(number).state, RunState::kRunning);
+  EXPECT_EQ(history.get(number).reason, "");
   ExitReport evidence;
   evidence.has_parent_report = true;
   evidence.status = 1;
-  book.close_unreported(ProcessId(2), "is gone", std::nullopt);
-  book.detached_ended({"a", 3, evidence});
-  EXPECT_EQ(book.get(number).state, RunState::kFailed);
+  history.close_unreported(ProcessId(2), "is gone", std::nullopt);
+  history.detached_ended({"a", 3, evidence});
+  EXPECT_EQ(history.get(number).state, RunState::kFailed);
   // Without an agent, a run is identified by its folder.
-  book.begin(process(3), "run other", 60);
-  book.describe(ProcessId(3), {"box", "/other", "", 0, 0});
-  book.close_unreported(ProcessId(3), "is gone", std::nullopt);
-  book.begin(process(4), "run other", 61);
-  book.describe(ProcessId(4), {"box", "/other", "", 0, 1});
-  EXPECT_EQ(book.all().size(), 2u);
+  history.begin(process(3), "run other", 60);
+  history.describe(ProcessId(3), {"box", "/other", "", 0, 0});
+  history.close_unreported(ProcessId(3), "is gone", std::nullopt);
+  history.begin(process(4), "run other", 61);
+  history.describe(ProcessId(4), {"box", "/other", "", 0, 1});
+  EXPECT_EQ(history.all().size(), 2u);
 }
 
-TEST_F(RunBookTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
+TEST_F(RunHistoryTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
   StateStore store(directory_);
-  RunHistory book(store);
-  book.begin(process(5), "run train", 50);
-  book.close_unreported(ProcessId(5), "is gone", std::nullopt);
-  EXPECT_EQ(book.get(1).state, RunState::kLost);
-  book.end(ProcessId(5), {RunState::kDone, ""}, std::nullopt);
-  EXPECT_EQ(book.get(1).state, RunState::kDone);
-  book.end(ProcessId(5), {RunState::kFailed, "again"}, std::nullopt);
-  EXPECT_EQ(book.get(1).state, RunState::kDone) << "the first word counts";
+  RunHistory history(store);
+  history.begin(process(5), "run train", 50);
+  history.close_unreported(ProcessId(5), "is gone", std::nullopt);
+  EXPECT_EQ(history.get(1).state, RunState::kLost);
+  history.end(ProcessId(5), {RunState::kDone, ""}, std::nullopt);
+  EXPECT_EQ(history.get(1).state, RunState::kDone);
+  history.end(ProcessId(5), {RunState::kFailed, "again"}, std::nullopt);
+  EXPECT_EQ(history.get(1).state, RunState::kDone) << "the first word counts";
 }
 
-TEST_F(RunBookTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {
+TEST_F(RunHistoryTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {
   StateStore store(directory_);
-  RunHistory book(store);
-  book.begin(process(1'000'000), "lives", 1);
+  RunHistory history(store);
+  history.begin(process(1'000'000), "lives", 1);
   for (std::uint64_t i = 1; i <= RunHistory::kMaxEndedRuns + 5; ++i) {
-    book.begin(process(i), "run r", 1);
-    book.end(ProcessId(i), {}, std::nullopt);
+    history.begin(process(i), "run r", 1);
+    history.end(ProcessId(i), {}, std::nullopt);
   }
-  EXPECT_EQ(book.all().size(), RunHistory::kMaxEndedRuns + 1);
-  EXPECT_EQ(book.all().begin()->second.name, "lives");
-  EXPECT_EQ(book.all().rbegin()->first, RunHistory::kMaxEndedRuns + 6);
+  EXPECT_EQ(history.all().size(), RunHistory::kMaxEndedRuns + 1);
+  EXPECT_EQ(history.all().begin()->second.name, "lives");
+  EXPECT_EQ(history.all().rbegin()->first, RunHistory::kMaxEndedRuns + 6);
 }
 
 }  // namespace
