@@ -88,7 +88,7 @@ class EmulatedStream final : public Stream {
     // end.
     const bool at_once = now - woke_ <= kMaxDispatchGap;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
-    if (busy_until_ > now) timer_.sleep_until(busy_until_);
+    if (busy_until_ > now) timer_.block_until(busy_until_);
     woke_ = std::max(timer_.now(), busy_until_);
   }
 

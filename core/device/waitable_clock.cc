@@ -7,7 +7,7 @@
 
 namespace weft {
 
-void SystemWaitableClock::sleep_until(TimePoint time) {
+void SystemWaitableClock::block_until(TimePoint time) {
   // Timers of a thread may fire 50 microseconds late by default.
   thread_local const bool prompt = prctl(PR_SET_TIMERSLACK, 1UL) == 0;
   (void)prompt;

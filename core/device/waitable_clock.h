@@ -8,14 +8,14 @@ namespace weft {
 class WaitableClock : public Clock {
  public:
   /// Blocks until `time` or slightly later; returns at once if it has passed.
-  virtual void sleep_until(TimePoint time) = 0;
+  virtual void block_until(TimePoint time) = 0;
 };
 
 /// Monotonic clock of the machine, with the smallest timer slack that the kernel allows.
 class SystemWaitableClock final : public WaitableClock {
  public:
   TimePoint now() const override { return SteadyClock().now(); }
-  void sleep_until(TimePoint time) override;
+  void block_until(TimePoint time) override;
 };
 
 }  // namespace weft

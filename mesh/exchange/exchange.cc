@@ -78,7 +78,7 @@ bool ActorExchange::take_all() {
 }
 
 void ActorExchange::throw_if_failed() const {
-  const auto ended = exchange_.ended();
+  const auto ended = exchange_.outcome();
   if (ended && !ended->ok()) throw Error(ended->error());
 }
 

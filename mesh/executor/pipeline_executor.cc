@@ -94,7 +94,7 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
   try {
     guarded([&] {
       if (options_.recovery.adopt_existing) {
-        devices_.take_over();
+        devices_.adopt_devices();
         recovery_.adopt(devices_);
       } else {
         recovery_.start(devices_);

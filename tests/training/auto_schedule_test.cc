@@ -188,7 +188,7 @@ TEST(ScheduleTuner, LeavesANamedScheduleAndOneDeviceAlone) {
   EXPECT_TRUE(advise(plan_for(named), 2.0, 2.0, 1.5).empty());
   const auto given = advise(plan_for(auto_layout({0})), 2.0, 2.0, 1.5);
   ASSERT_EQ(given.size(), 1u);
-  EXPECT_THAT(given[0].note, HasSubstr("zb-h1 stays"));
+  EXPECT_THAT(given[0].note, HasSubstr("keeping zb-h1"));
 }
 
 std::uint64_t most_memory(const mesh::TrainingPlan& plan) {

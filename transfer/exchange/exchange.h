@@ -84,7 +84,7 @@ class ReceivedBlock final {
 class Exchange final {
  public:
   /// Calls `changed`, on any thread, when put() may have room, take_block() may have a block, or
-  /// outcome() may have one. Calls may be spurious, and may still come shortly after the destructor.
+  /// outcome() may have one. Calls may be spurious, also shortly after the destructor.
   /// Throws Error(kInvalidArgument) for invalid ranks or an invalid budget.
   Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions options,
            std::function<void()> changed);

@@ -52,8 +52,7 @@ class UcxWire final : public Wire {
   }
 
   ~UcxWire() override {
-    // Cuts connections with messages that were never taken, so that their senders do not count them
-    // as received.
+    // Cuts connections with messages that were never taken: they do not count as received.
     std::set<DeviceId> untaken;
     for (auto& [id, incoming] : incoming_) {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
@@ -287,8 +286,7 @@ class UcxWire final : public Wire {
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
-    // Over shared memory, only the first message that allows a reply connects the endpoints. The
-    // hello completes once they are connected.
+    // Over shared memory, the first message that allows a reply connects the endpoints.
     if (request.hello != nullptr) params.flags |= UCP_AM_SEND_FLAG_REPLY;
     ++sends_under_way_;
     void* status = ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes,
@@ -454,8 +452,7 @@ class UcxWire final : public Wire {
     }
     for (const Peer::QueuedMessage& message : std::exchange(peer.queued, {}))
       happened_.push_back(SendFinished{message.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
-    // Closes before discarding, so that discarded messages are not reported to the peer as
-    // received.
+    // Closes before discarding, so that discarded messages do not count as received.
     if (!close(peer, UcxWorker::Close::kForce)) lingering_.push_back(&peer);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // Complete messages of a lost peer may still be received.
@@ -506,8 +503,7 @@ class UcxWire final : public Wire {
         "it closed the connection");
   }
 
-  /// Returns true if the message comes from the device that it names. Caches the proofs of the few
-  /// devices that may send.
+  /// Returns true if the message comes from the device that it names. Caches the devices' proofs.
   bool has_valid_proof(const WireHeader& prefix) {
     const DeviceId sender(prefix.sender);
     const auto known = proofs_.find(sender);

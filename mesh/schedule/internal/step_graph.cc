@@ -321,7 +321,8 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDepende
     move->second = {action, tasks_.add(vocabulary_seconds(actions_, action, need.node, costs_))};
   }
   // All users depend on the same actions, so only the first adds the dependencies.
-  if (move->second.user == action) tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
+  if (move->second.user == action)
+    tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
   tasks_.add_dependency(TaskId(first_piece(compound_head(action))), move->second.task);
 }
 

@@ -45,7 +45,7 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
   EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).device.deterministic);
   const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
-              HasSubstr("with `device: cpu` there is nothing"));
+              HasSubstr("has no effect with `device: cpu`"));
   const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
   EXPECT_EQ(
       error_of([&] { parse_cluster(wrong.root().at("cluster")); }),

@@ -139,7 +139,7 @@ TEST(Connection, FramesOfAllSizesArriveInOrderAndWhole) {
   pair.connect();
   const std::vector<std::size_t> sizes{0, 1, 7, 8, 9, 64, 65535, 65536, 1 << 20, 3};
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    pair.client->append(static_cast<std::uint8_t>(i), 0, pattern(sizes[i], i));
+    pair.client->append(static_cast<std::uint8_t>(i), 0, pattern(sizes[i], static_cast<int>(i)));
   pair.client->flush();
   const auto frames = pair.server_inbox.wait_for(sizes.size());
   for (std::size_t i = 0; i < sizes.size(); ++i) {

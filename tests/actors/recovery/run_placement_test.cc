@@ -93,7 +93,7 @@ TEST(RunPlacement, TheDeviceOfABrokenRankIsForItsOwnMeshAlone) {
           .places,
       ElementsAre(ElementsAre(HostDevice{"w0", 0})));
   EXPECT_THAT(place_run(hosts, {mesh("b", 1, {"w0"})}, {}, HostScope::kWholeRun).problem,
-              HasSubstr("mesh 'b' lacks"));
+              HasSubstr("mesh 'b' is missing"));
 }
 
 // --- comparison with brute force

@@ -28,8 +28,9 @@ TEST(RunText, RunsOfOneNameAreToldApartByNumberAndFolder) {
                                          run(4, actors::RunState::kFailed, 0),
                                          run(7, actors::RunState::kInterrupted, 18)};
   runs[1].reason = "front[x=0] died: SIGKILL; log: a.log, which ends with:\n  | one\n  | two";
-  runs[1].description.moved = "/home/ada/runs/quickstart.1";  // run 4 failed and moved it back
-  runs[2].description.moved = "/home/ada/runs/quickstart.1";
+  runs[1].description.previous_run_path =
+      "/home/ada/runs/quickstart.1";  // run 4 failed and moved it back
+  runs[2].description.previous_run_path = "/home/ada/runs/quickstart.1";
   const std::string text = runs_text(runs, 0, "/home/ada");
   EXPECT_THAT(text, HasSubstr("  3  quickstart  done         60/60"));
   EXPECT_THAT(text, HasSubstr("  runs/quickstart.1\n"));

@@ -66,14 +66,14 @@ class ExchangeOverWire : public ::testing::TestWithParam<test::WireKind> {
         });
     std::vector<std::uint32_t> next(kDevices), sums(kDevices);
     std::uint32_t taken = 0;
-    while (!exchange.ended()) {
+    while (!exchange.outcome()) {
       for (std::uint32_t to = 0; to < kDevices; ++to) {
         while (next[to] < kBlocks &&
                exchange.put(to, block_of(device, to, next[to], exchange.block_bytes())))
           ++next[to];
-        if (next[to] == kBlocks) exchange.end(to);
+        if (next[to] == kBlocks) exchange.end_stream(to);
       }
-      while (const auto block = exchange.next()) {
+      while (const auto block = exchange.take_block()) {
         sums[block->from()] = sums[block->from()] * 31 + crc32c(block->bytes());
         if (++taken == gives_up_at) return {};
       }
@@ -81,8 +81,8 @@ class ExchangeOverWire : public ::testing::TestWithParam<test::WireKind> {
       shared->condition.wait(lock, [&] { return shared->changed; });
       shared->changed = false;
     }
-    if (!exchange.ended()->ok()) failures[device] = exchange.ended()->error().describe();
-    return exchange.ended()->ok() ? sums : std::vector<std::uint32_t>();
+    if (!exchange.outcome()->ok()) failures[device] = exchange.outcome()->error().describe();
+    return exchange.outcome()->ok() ? sums : std::vector<std::uint32_t>();
   }
 
   SteadyClock clock;

@@ -120,7 +120,7 @@ TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }),
             "there is no GPU 2: this process sees 2");
   EXPECT_THAT(failure([&] { open_plugin("weft_cuda", "weft_other_plugin", right); }),
-              HasSubstr("has no function weft_other_plugin"));
+              HasSubstr("lacks the function weft_other_plugin"));
 
   // The plugin contains its own copy of class Error.
   try {

@@ -19,7 +19,7 @@ class ManualWaitableClock final : public WaitableClock {
  public:
   explicit ManualWaitableClock(Nanoseconds late = Nanoseconds(0)) : late_(late) {}
   TimePoint now() const override { return now_; }
-  void sleep_until(TimePoint time) override { now_ = std::max(now_, time) + late_; }
+  void block_until(TimePoint time) override { now_ = std::max(now_, time) + late_; }
   void advance(Nanoseconds by) { now_ += by; }
   Nanoseconds elapsed() const { return now_ - TimePoint{}; }
 

@@ -60,7 +60,7 @@ TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
   mesh::TrainingPlan plan = emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2),
                                           emulated_model(kFourBlocks));
   const auto share_with = [&](std::uint32_t places) {
-    plan.train.edges[0].plan.egress_places.assign(plan.topology.num_devices(), places);
+    plan.train.edges[0].plan.egress_slots.assign(plan.topology.num_devices(), places);
     return mesh::plan_costs(plan, mesh::cost_model_seconds(0))
         .edges.at(0)
         .forward_timing.send_share;

@@ -202,7 +202,7 @@ TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   const double as_one = mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
                                        mesh::plan_costs(plan, mesh::cost_model_seconds(0)),
                                        mesh::simulation_options_of(plan))
-                            .step;
+                            .step_time;
   // Equal weights keep the replicas together. Each always waits for both replicas' transfers.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
   for (auto& [op, movements] : traffic.movements) {

@@ -150,7 +150,7 @@ TEST(Partition, ABatchThatDoesNotDivideIsExplained) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    EXPECT_THAT(error.message(), HasSubstr("split 2 ways along its axis 'batch' of 3"));
+    EXPECT_THAT(error.message(), HasSubstr("split evenly 2 ways along its axis 'batch' of size 3"));
   }
 }
 

@@ -217,7 +217,7 @@ TEST(SearchWithVocabulary, VocabularyPassesFitInMemory) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_THAT(error.message(), HasSubstr("vocabulary over all actors"));
+    EXPECT_THAT(error.message(), HasSubstr("no schedule with a split vocabulary fits"));
   }
 }
 

@@ -165,7 +165,7 @@ TEST(StrategyText, HeadersSayWhatTheyLack) {
   const auto header = [](const std::string& text) {
     return test::error_of([&] { (void)read_strategy(text, "mine.strategy"); }).message();
   };
-  EXPECT_THAT(header(""), HasSubstr("mine.strategy:1:1: it is empty"));
+  EXPECT_THAT(header(""), HasSubstr("mine.strategy:1:1: the file is empty"));
   EXPECT_THAT(header("meshes:\n"), HasSubstr("mine.strategy:1:1: a strategy begins with"));
   EXPECT_THAT(header("weft-strategy 2\n"), HasSubstr("mine.strategy:1:15: this Weft reads"));
   EXPECT_THAT(header("weft-strategy 1\n"),
