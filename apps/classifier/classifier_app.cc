@@ -73,9 +73,10 @@ std::string model_text(const ClassifierShape& shape) {
 }
 
 /// Builder of the final report: the quality of parameters on pictures that were not trained on.
-class Showing {
+class ReportBuilder {
  public:
-  Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ReportRequest& request)
+  ReportBuilder(const ClassifierShape& shape, const ImageDataset& dataset,
+                const ReportRequest& request)
       : shape_(shape), dataset_(dataset), request_(request) {
     text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
   }
@@ -114,7 +115,7 @@ class Showing {
             .text = text_ + "\n" + confusion_table(dataset_.classes, scores),
             .prose = false,
             .files = {{"wrong.png", "a row for each label: pictures that were called otherwise"},
-                      {"confusion.json", "how often each label was called which"}},
+                      {"confusion.json", "confusion matrix: true label by predicted label"}},
             .figures = figures_};
   }
 
@@ -128,13 +129,13 @@ class Showing {
 
 FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
                  const ReportRequest& request) {
-  Showing showing(shape, dataset, request);
+  ReportBuilder builder(shape, dataset, request);
   const TrainedValues& trained = request.trained;
   std::optional<Scores> best;
-  if (trained.best != nullptr) best = showing.add(*trained.best, trained.best_step, "best");
-  const std::optional<Scores> last = showing.add(trained.parameters, trained.step, "last");
+  if (trained.best != nullptr) best = builder.add(*trained.best, trained.best_step, "best");
+  const std::optional<Scores> last = builder.add(trained.parameters, trained.step, "last");
   if (!last) return {};
-  return best ? showing.report(*best, "best") : showing.report(*last, "last");
+  return best ? builder.report(*best, "best") : builder.report(*last, "last");
 }
 
 }  // namespace

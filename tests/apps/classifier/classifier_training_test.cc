@@ -234,8 +234,8 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   for (const std::uint8_t grey : {50, 100, 150})
     images.append(std::vector<std::uint8_t>(784, grey), 1);
   Scores scores;
-  scores.said = {0, 1, 0};
-  scores.sure = {0.6, 0.9, 0.8};
+  scores.predicted_labels = {0, 1, 0};
+  scores.predicted_probabilities = {0.6, 0.9, 0.8};
   scores.confusion = {{0, 0}, {2, 1}};
   const Picture picture = misclassified_pictures(images, scores, {"bag", "coat"});
   // Second row of the picture: a line with the label, then two pictures of 56 x 56 with the
