@@ -27,7 +27,7 @@ std::string name_of(const ImageDataConfig& data) {
 }
 
 /// Returns the number of pictures in the folder. Null for a data set, or if the folder cannot be
-/// listed; prepare() reports the reason.
+/// listed; prepare_data() reports the reason.
 std::optional<std::size_t> pictures_of(const ImageDataConfig& data) {
   try {
     if (!data.path.empty()) return pictures_of_folder(data.path).size();
@@ -127,8 +127,8 @@ class ReportBuilder {
   std::vector<std::pair<std::string, double>> figures_;
 };
 
-FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
-                 const ReportRequest& request) {
+FinalReport make_report(const ClassifierShape& shape, const ImageDataset& dataset,
+                        const ReportRequest& request) {
   ReportBuilder builder(shape, dataset, request);
   const TrainedValues& trained = request.trained;
   std::optional<Scores> best;
@@ -140,8 +140,8 @@ FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
 
 }  // namespace
 
-ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& batch,
-                                     std::uint64_t seed) {
+ModelDescription ClassifierApp::describe_model(const ConfigNode& root, const BatchShape& batch,
+                                               std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
   sections.read("model", [&] {
@@ -169,7 +169,7 @@ ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& b
       .unit = "pictures"};
 }
 
-PreparedData ClassifierApp::prepare() {
+PreparedData ClassifierApp::prepare_data() {
   // Shared with the callback that evaluates the model after training.
   const auto dataset = std::make_shared<const ImageDataset>(ImageDataset::load(data_));
   const RowSampler sampler = dataset->sampler(data_.subset, seed_);
@@ -195,8 +195,8 @@ PreparedData ClassifierApp::prepare() {
       .batches = encode(recipe),
       .digest = sha256(std::as_bytes(std::span(what))),
       .baseline = {dataset->class_prior_loss(), "guessing by frequency"},
-      .show = [shape = shape_, dataset](const ReportRequest& request) {
-        return show(shape, *dataset, request);
+      .report_on_model = [shape = shape_, dataset](const ReportRequest& request) {
+        return make_report(shape, *dataset, request);
       }};
 }
 
