@@ -87,7 +87,7 @@ void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) 
     std::vector<float> block(values.begin(), values.end());
     require_valid_vectors(block, width, vectors.source, first);
     preparation.append(block);
-    file.forget(values);
+    file.release_pages(values);
   }
   preparation.commit_vectors();
 }
