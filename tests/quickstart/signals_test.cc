@@ -166,7 +166,7 @@ TEST_F(ByHandSignalled, AHostThatLeavesKeepsItsDevicesUntilTheRunHasSaved) {
   EXPECT_EQ(hosts_[0]->wait(), 0) << hosts_[0]->text();
   EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves: stopped by SIGTERM"));
   // The run waits for its host, with all that it has done saved.
-  run.word_after("waits for devices");
+  run.word_after("waiting for devices");
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_EQ(processes_.run("weft", {"stop", "--head", address_}).wait(), 0);

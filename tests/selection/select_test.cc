@@ -303,7 +303,7 @@ TEST_F(Select, WrongValuesAreTold) {
            {"selection.bounding=exactly", "selection.bounding"},
            {"selection.partitons=4", "unknown key 'partitons'"},
            {"selection.partitions=0", "selection.partitions"},
-           {"input={points: nowhere}", "points.json is not there"}}) {
+           {"input={points: nowhere}", "points.json does not exist"}}) {
     auto& check = processes.run("weft", {"check", "select.yaml", "--set", key});
     EXPECT_NE(check.wait(), 0) << key;
     EXPECT_THAT(check.text(), HasSubstr(text)) << key;
