@@ -31,8 +31,9 @@ std::string schedule_of(const Arm& arm) {
   if (arm.redistributed) return arm.schedule + ", redistributed";
   if (arm.vocabulary != mesh::VocabularyMode::kLast)
     return fmt::format("{}, {}", arm.schedule, to_string(arm.vocabulary));
-  return arm.memory_of.empty() ? arm.schedule
-                               : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
+  return arm.memory_limit_of.empty()
+             ? arm.schedule
+             : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_limit_of);
 }
 
 std::string to_string(const Arm& arm) {

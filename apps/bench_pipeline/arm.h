@@ -22,7 +22,7 @@ struct Arm {
   mesh::Payload payload = mesh::Payload::kTensors;
   Reductions reductions = Reductions::kAtTheEnd;
   /// Schedule whose memory "auto" may use; empty: as much as the largest of the compared schedules.
-  std::string memory_of = {};
+  std::string memory_limit_of = {};
   /// Placement of the vocabulary, for models that can share it.
   mesh::VocabularyMode vocabulary = mesh::VocabularyMode::kLast;
   /// True if the last stage, which has the output layer, has fewer layers.

@@ -72,7 +72,7 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
       one.arms = with_one_signal(schedules, true);
       if (std::find(schedules.begin(), schedules.end(), "auto") != schedules.end()) {
         Arm frugal{"auto", ReshardAlgorithm::kWeft, Lowering::kLanes};
-        frugal.memory_of = kMemoryReference;
+        frugal.memory_limit_of = kMemoryReference;
         one.arms.insert(one.arms.end() - 1, frugal);
       }
       one.with_peer = model == "gpt-real";

@@ -134,7 +134,7 @@ std::string against_peers(const WorkloadResult& result, const ArmResult& best) {
       text += fmt::format(", Weft {:.2f} times as fast", peer.seconds / best.median());
     if (peer.whole && frugal != nullptr)
       text += fmt::format(" ({:.2f} in {}'s memory)", peer.seconds / frugal->median(),
-                          frugal->arm.memory_of);
+                          frugal->arm.memory_limit_of);
     text += peer.whole && peer.seconds == fastest_peer ? " as the best of them\n" : "\n";
   }
   return text;
@@ -171,7 +171,7 @@ const ArmResult* WorkloadResult::best() const {
 }
 
 const ArmResult* WorkloadResult::best_within_memory() const {
-  return fastest(arms, [](const Arm& arm) { return !arm.memory_of.empty(); });
+  return fastest(arms, [](const Arm& arm) { return !arm.memory_limit_of.empty(); });
 }
 
 const ArmResult* WorkloadResult::signal() const {
@@ -246,7 +246,7 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
            {"peak_bytes", arm.peak_bytes},
            {"actions_of_busiest_device", arm.actions},
            {"speed_up", result.baseline()->median() / arm.median()},
-           {"memory_of", arm.arm.memory_of},
+           {"memory_of", arm.arm.memory_limit_of},
            {"note", arm.note}});
     }
     entry["peers"] = nlohmann::ordered_json::array();

@@ -73,7 +73,7 @@ struct WorkloadResult {
   const ArmResult* baseline() const;
   /// Returns the fastest arm with Weft's resharding and real tensors; null if there is none.
   const ArmResult* best() const;
-  /// Returns the fastest arm limited to the memory of a named schedule (Arm::memory_of), for
+  /// Returns the fastest arm limited to the memory of a named schedule (Arm::memory_limit_of), for
   /// comparison with peers of that memory. Null if there is none.
   const ArmResult* best_within_memory() const;
   /// Returns the fastest arm with signals only; null if there is none.

@@ -38,14 +38,14 @@ void check(const BenchOptions& options) {
       continue;
     mesh::find_named_schedule(schedule);
     throw_error(ErrorCode::kInvalidArgument,
-                "--schedules {}: it needs several stages on a mesh, and the benchmark's models "
-                "have one; there are {}, auto",
+                "--schedules {}: this schedule needs several stages per mesh, but the benchmark's "
+                "models have one; choose from {}, auto",
                 schedule, fmt::join(fitting, ", "));
   }
   for (const double ratio : options.ratios)
     if (!(ratio > 0))
       throw_error(ErrorCode::kInvalidArgument,
-                  "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
+                  "--ratios {}: expected numbers above 0, such as 0.25,0.5,1", ratio);
 }
 
 /// Drops cases that cannot be simulated. Throws if such a case was requested by name.
@@ -188,8 +188,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_flag("--simulate", options.simulate,
                "Compile the programs and simulate them; start nothing. For emulated devices")
       ->excludes(app.get_option("--peer"));
-  app.add_flag("--loopback", options.loopback,
-               "On this machine as it is, without links that are limited");
+  app.add_flag("--loopback", options.loopback, "Use loopback without limited links");
   app.add_option("--json", options.json, "Write the results there; - for stdout")
       ->type_name("FILE");
   app.add_option("--out", options.out, "Folder for results, pictures and logs")
@@ -217,7 +216,7 @@ int main(int argc, char** argv) {
   return weft::apps::run_bench_program(
       argc, argv,
       {.name = "weft bench pipeline",
-       .provide =
+       .register_actors =
            [](weft::actors::AppMain& app) {
              app.provide<weft::mesh::DeviceActor>(
                  weft::mesh::make_device_actors([](std::span<const std::byte> prepared) {

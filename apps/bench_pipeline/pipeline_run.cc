@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 /// Schedule that runs F, I and W as separate actions.
-constexpr std::string_view kSplit = "zb-h1";
+constexpr std::string_view kSplitBackwardSchedule = "zb-h1";
 /// Largest ratio of a found schedule's time to a named one's at which the found one is preferred.
 constexpr double kWorthwhile = 0.99;
 
@@ -134,7 +134,7 @@ mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) con
 }
 
 std::string PipelineRun::measured_under(const Arm& arm) {
-  return arm.schedule == kAuto ? std::string(kSplit) : arm.schedule;
+  return arm.schedule == kAuto ? std::string(kSplitBackwardSchedule) : arm.schedule;
 }
 
 mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan,
@@ -159,7 +159,7 @@ const std::vector<mesh::ActionTime>& PipelineRun::measured(const std::string& sc
 
 double PipelineRun::slowest_stage_seconds() {
   std::map<int, double> by_mesh;
-  for (const mesh::ActionTime& time : measured(std::string(kSplit)))
+  for (const mesh::ActionTime& time : measured(std::string(kSplitBackwardSchedule)))
     by_mesh[model_.layout.mesh_of_stage().at(time.stage)] += time.seconds;
   double most = 0;
   for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
@@ -172,14 +172,14 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
   request.microbatches = model_.layout.microbatches;
   request.memory_of_actor.assign(model_.layout.meshes.size(), 0);
   std::vector<std::string> names =
-      arm.memory_of.empty() ? options_.schedules : std::vector{arm.memory_of};
+      arm.memory_limit_of.empty() ? options_.schedules : std::vector{arm.memory_limit_of};
   std::erase(names, kAuto);
   if (names.empty()) names.emplace_back("1f1b");
   for (const std::string& name : names) {
     const mesh::Schedule schedule = named(name, request.microbatches);
     if (request.costs.stages.empty()) {
       install(arm, schedule);
-      request.costs = costs_of(plan(), std::string(kSplit));
+      request.costs = costs_of(plan(), std::string(kSplitBackwardSchedule));
       request.simulation = mesh::simulation_options_of(plan());
     }
     const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);

@@ -36,7 +36,8 @@ ReshardBench::KilledRelay ReshardBench::choose_relay(const BenchCase& bench,
   const auto host = relay_of(
       plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy)));
   if (!host)
-    throw_error(ErrorCode::kInvalidArgument, "case {}: under {} no host passes on what others need",
+    throw_error(ErrorCode::kInvalidArgument,
+                "case {}: strategy {} uses no relay host; choose another case or strategy",
                 reshard.name, strategy);
   KilledRelay relay;
   relay.host = *host;
@@ -54,7 +55,7 @@ RepairRequest ReshardBench::run_until_death(const BenchCase& bench, const BenchR
   std::vector<actors::Future<RunReply>> futures;
   for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
     const bool dies = h == relay.host;
-    request.die_ns =
+    request.kill_at_ns =
         dies ? start_ns + static_cast<std::int64_t>(5e8 * planned.predicted_seconds) : 0;
     futures.push_back(cluster_.host(h).call<&ReshardHost::run>(request));
   }
@@ -63,7 +64,8 @@ RepairRequest ReshardBench::run_until_death(const BenchCase& bench, const BenchR
     try {
       const RunReply reply = futures[h].get();
       repair.landed.insert(repair.landed.end(), reply.landed.begin(), reply.landed.end());
-      if (h == relay.host) throw_error(ErrorCode::kInternal, "host {} was to die and has not", h);
+      if (h == relay.host)
+        throw_error(ErrorCode::kInternal, "host {} was to be killed but still answered", h);
     } catch (const Error& error) {
       if (h != relay.host || error.code() == ErrorCode::kInternal) throw;
     }

@@ -130,7 +130,7 @@ int parse_and_run(int argc, char** argv) {
   std::string random;
   const auto* random_option =
       app.add_option("--random", random,
-                     "Tasks that are drawn at random, such as 0..29 of an endless row")
+                     "Random tasks FIRST to LAST of an endless sequence, such as 0..29")
           ->type_name("FIRST..LAST");
   std::uint64_t seed = kRandomRequestSeed;
   app.add_option("--seed", seed, "Of the random tasks")->capture_default_str();
@@ -153,8 +153,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_flag(
       "--quick", options.quick,
       "Only weft, broadcast and send_recv, and what takes long once; within eight minutes");
-  app.add_flag("--loopback", options.loopback,
-               "On this machine as it is, without links that are limited");
+  app.add_flag("--loopback", options.loopback, "Use loopback without limited links");
   app.add_option("--json", options.json, "Write the results there; - for stdout")
       ->type_name("FILE");
   app.add_option("--out", options.out, "Folder for results, picture and logs")
@@ -189,6 +188,7 @@ int main(int argc, char** argv) {
   return weft::apps::run_bench_program(
       argc, argv,
       {.name = "weft bench reshard",
-       .provide = [](weft::actors::AppMain& app) { app.provide<weft::apps::ReshardHost>(); },
+       .register_actors =
+           [](weft::actors::AppMain& app) { app.provide<weft::apps::ReshardHost>(); },
        .measure = weft::apps::parse_and_run});
 }

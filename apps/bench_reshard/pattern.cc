@@ -31,7 +31,7 @@ void for_each_row(const Shape& shape, const Region& region, Body&& body) {
 }
 
 template <typename Word>
-void fill(const Pattern& pattern, const Shape& shape, const Region& region,
+void fill(const TestPattern& pattern, const Shape& shape, const Region& region,
           std::span<std::byte> box) {
   auto* words = reinterpret_cast<Word*>(box.data());
   for_each_row(shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {
@@ -41,7 +41,7 @@ void fill(const Pattern& pattern, const Shape& shape, const Region& region,
 }
 
 template <typename Word>
-std::optional<std::string> difference(const Pattern& pattern, const Shape& shape,
+std::optional<std::string> difference(const TestPattern& pattern, const Shape& shape,
                                       const Region& region, std::span<const std::byte> box) {
   const auto* words = reinterpret_cast<const Word*>(box.data());
   std::optional<std::string> found;
@@ -60,7 +60,7 @@ std::optional<std::string> difference(const Pattern& pattern, const Shape& shape
 }
 
 /// Returns an element of a term: a random 32-bit integer / 65536, rounded to f32.
-float number(const Pattern& pattern, std::uint64_t index) {
+float number(const TestPattern& pattern, std::uint64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(pattern.word<std::uint32_t>(index))) / 65536;
 }
 
@@ -77,21 +77,21 @@ auto for_size(DType dtype, Body&& body) {
 
 }  // namespace
 
-void fill_pattern(const Pattern& pattern, const TensorType& type, const Region& region,
+void fill_pattern(const TestPattern& pattern, const TensorType& type, const Region& region,
                   std::span<std::byte> box) {
   WEFT_CHECK(box.size() == size_of(type.dtype) * static_cast<std::size_t>(region.num_elements()),
              "{} bytes for {} elements", box.size(), region.num_elements());
   for_size(type.dtype, [&](auto word) { fill<decltype(word)>(pattern, type.shape, region, box); });
 }
 
-std::optional<std::string> find_difference(const Pattern& pattern, const TensorType& type,
+std::optional<std::string> find_difference(const TestPattern& pattern, const TensorType& type,
                                            const Region& region, std::span<const std::byte> box) {
   return for_size(type.dtype, [&](auto word) {
     return difference<decltype(word)>(pattern, type.shape, region, box);
   });
 }
 
-void fill_term(const Pattern& pattern, const TensorType& type, const Region& region,
+void fill_term(const TestPattern& pattern, const TensorType& type, const Region& region,
                std::span<std::byte> box) {
   WEFT_CHECK(type.dtype == DType::kF32 &&
                  box.size() == 4 * static_cast<std::size_t>(region.num_elements()),
@@ -103,11 +103,11 @@ void fill_term(const Pattern& pattern, const TensorType& type, const Region& reg
   });
 }
 
-std::optional<std::string> find_wrong_sum(const Pattern& pattern, std::uint32_t num_terms,
+std::optional<std::string> find_wrong_sum(const TestPattern& pattern, std::uint32_t num_terms,
                                           const TensorType& type, const Region& region,
                                           std::span<const std::byte> box) {
   const auto* numbers = reinterpret_cast<const float*>(box.data());
-  std::vector<Pattern> terms(num_terms, pattern);
+  std::vector<TestPattern> terms(num_terms, pattern);
   for (std::uint32_t term = 0; term < num_terms; ++term) terms[term].term = term;
   std::optional<std::string> found;
   for_each_row(type.shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {

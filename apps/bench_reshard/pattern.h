@@ -13,7 +13,7 @@ namespace weft::apps {
 /// Test content of tensors: words of an element's size that depend on the tensor, the element's
 /// index in the whole tensor and the repetition. Missing, misplaced, stale or foreign bytes are
 /// detected.
-struct Pattern {
+struct TestPattern {
   std::uint32_t tensor = 0;
   std::uint32_t repetition = 0;
   std::uint32_t term = 0;  ///< Index of the term in a sum.
@@ -30,20 +30,20 @@ struct Pattern {
 };
 
 /// Fills `box`, dense and row-major, with `region` of a tensor.
-void fill_pattern(const Pattern& pattern, const TensorType& type, const Region& region,
+void fill_pattern(const TestPattern& pattern, const TensorType& type, const Region& region,
                   std::span<std::byte> box);
 
 /// Fills `box` with `region` of one term of an f32 sum. The sum depends on the order of addition.
-void fill_term(const Pattern& pattern, const TensorType& type, const Region& region,
+void fill_term(const TestPattern& pattern, const TensorType& type, const Region& region,
                std::span<std::byte> box);
 
 /// Describes the first element of the box that differs from the pattern; nullopt if there is none.
-std::optional<std::string> find_difference(const Pattern& pattern, const TensorType& type,
+std::optional<std::string> find_difference(const TestPattern& pattern, const TensorType& type,
                                            const Region& region, std::span<const std::byte> box);
 
 /// Describes the first element that differs from the sum of the pattern's terms 0, 1, ..., as
 /// fill_term() writes them, added in this order.
-std::optional<std::string> find_wrong_sum(const Pattern& pattern, std::uint32_t num_terms,
+std::optional<std::string> find_wrong_sum(const TestPattern& pattern, std::uint32_t num_terms,
                                           const TensorType& type, const Region& region,
                                           std::span<const std::byte> box);
 

@@ -176,7 +176,7 @@ void ReshardBench::load(const BenchCase& bench, const transfer::Network& network
               [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });
 }
 
-std::vector<InterfaceBytes> ReshardBench::counted(std::size_t hosts) const {
+std::vector<InterfaceBytes> ReshardBench::interface_counters(std::size_t hosts) const {
   return on_all<InterfaceBytes>(
       hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::interface_bytes>(); });
 }
@@ -189,7 +189,7 @@ void ReshardBench::check_content(const BenchCase& bench, const std::string& stra
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (differences[i].empty()) continue;
     throw_error(ErrorCode::kDataLoss,
-                "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
+                "case {}, strategy {}, repetition {}: host {} received wrong data: {}",
                 bench.reshard.name, strategy, repetition, hosts[i],
                 fmt::join(differences[i], "; "));
   }
@@ -200,11 +200,11 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   const std::size_t hosts = bench.num_hosts();
   on_all_void(hosts,
               [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
-  const std::vector<InterfaceBytes> before = counted(hosts);
+  const std::vector<InterfaceBytes> before = interface_counters(hosts);
   const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), deadline_of(result)};
   const auto replies = on_all<RunReply>(
       hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
-  const std::vector<InterfaceBytes> after = counted(hosts);
+  const std::vector<InterfaceBytes> after = interface_counters(hosts);
   std::vector<std::size_t> all(hosts);
   std::iota(all.begin(), all.end(), 0);
   for (const RunReply& reply : replies)
@@ -282,7 +282,7 @@ BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& 
   for (std::size_t h = 0; h < digests.size(); ++h)
     if (digests[h] != digest)
       throw_error(ErrorCode::kIncompatible,
-                  "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
+                  "case {}, strategy {}: host {} and the driver made different plans ({} and {})",
                   reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
   return result;
 }

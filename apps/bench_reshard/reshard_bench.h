@@ -87,7 +87,7 @@ class ReshardBench final {
   std::int64_t run_repair(const BenchCase& bench, const RepairRequest& repair,
                           const transfer::ReshardPlan& plan, const KilledRelay& relay,
                           double deadline_seconds);
-  std::vector<InterfaceBytes> counted(std::size_t hosts) const;
+  std::vector<InterfaceBytes> interface_counters(std::size_t hosts) const;
   void check_stop() const;
 
   BenchCluster& cluster_;

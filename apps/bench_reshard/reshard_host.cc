@@ -133,7 +133,7 @@ transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& 
   std::vector<transfer::LandedReport> landed;
   for (const ReceivedChunks& device : request.landed)
     landed.push_back({device.device, device.flows});
-  return transfer::plan_repair(plan, landed, request.dead, task.network);
+  return transfer::plan_repair(plan, landed, request.dead_devices, task.network);
 }
 
 void ReshardHost::fill(std::uint32_t repetition) {
@@ -199,10 +199,10 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
         [reports, i](const transfer::TransferReport& report) { reports->add(i, report); });
   }
   while (!reports->complete()) {
-    if (request.die_ns == 0) {
+    if (request.kill_at_ns == 0) {
       co_await wakeup.wait();
     } else {
-      const bool notified = co_await wakeup.wait_for(time_of(request.die_ns) - clock_.now());
+      const bool notified = co_await wakeup.wait_for(time_of(request.kill_at_ns) - clock_.now());
       if (!notified) ::kill(::getpid(), SIGKILL);
     }
   }

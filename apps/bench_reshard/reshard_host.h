@@ -48,10 +48,10 @@ struct RunRequest {
   std::int64_t start_ns = 0;  ///< Time on the steady clock, which all hosts of one machine share.
   double deadline_seconds = 0;
   /// Time at which the host's process kills itself if the run is not over; 0: never.
-  std::int64_t die_ns = 0;
+  std::int64_t kill_at_ns = 0;
   static constexpr auto fields =
       weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns,
-                   &RunRequest::deadline_seconds, &RunRequest::die_ns);
+                   &RunRequest::deadline_seconds, &RunRequest::kill_at_ns);
 };
 
 /// Chunks that a device had received when a run failed, by flow of the plan.
@@ -78,9 +78,9 @@ struct RunReply {
 struct RepairRequest {
   std::string strategy;
   std::vector<ReceivedChunks> landed;
-  std::vector<transfer::DeviceId> dead;
+  std::vector<transfer::DeviceId> dead_devices;
   static constexpr auto fields =
-      weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);
+      weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead_devices);
 };
 /// Plans the transfer of the missing chunks, based on the plan of the loaded case.
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request);

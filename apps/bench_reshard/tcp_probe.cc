@@ -83,7 +83,7 @@ void send_until(const actors::Address& from, const actors::Address& to, TimePoin
 }
 
 double receive_until(int listener, TimePoint from, TimePoint end) {
-  if (!ready(listener, POLLIN, end)) fail("nobody connected to the bandwidth probe");
+  if (!ready(listener, POLLIN, end)) fail("no peer connected to the bandwidth probe");
   const Socket socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   std::vector<char> buffer(kBlock);
   std::uint64_t bytes = 0;

@@ -236,30 +236,36 @@ int run_bench(BenchOptions options) {
 int parse_and_run(int argc, char** argv) {
   BenchOptions options;
   CLI::App app(
-      "Choosing from a ground set by workers under a cap on memory, beside greedy in one process "
-      "that holds everything.",
+      "Compare subset selection by memory-limited workers with greedy selection in one process.",
       "weft bench select");
   app.footer("Example:\n  weft bench select --points 100000");
   app.get_formatter()->column_width(34);
-  app.add_option("--points", options.points, "Of a ground set that is generated, once")
+  app.add_option("--points", options.points, "Points to generate (reused by later runs)")
       ->capture_default_str();
-  app.add_option("--store", options.store, "A ground set that is there, instead")->type_name("DIR");
-  app.add_option("--percent", options.percent, "Of the points that are chosen")
+  app.add_option("--store", options.store, "Existing ground set to use instead")->type_name("DIR");
+  app.add_option("--percent", options.percent, "Percentage of the points to choose")
       ->check(CLI::Range(0.001, 100.0))
       ->capture_default_str();
-  app.add_option("--weights", options.weights, "Of utility and similarity")
+  app.add_option("--weights", options.weights, "Weights of utility and similarity")
       ->delimiter(',')
       ->expected(2)
       ->capture_default_str();
-  app.add_option("--partitions", options.partitions, "Arms")->delimiter(',')->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Arms")->delimiter(',')->capture_default_str();
-  app.add_option("--workers", options.workers, "Arms")->delimiter(',')->capture_default_str();
+  app.add_option("--partitions", options.partitions, "Numbers of partitions to measure")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "Numbers of rounds to measure")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--workers", options.workers, "Numbers of workers to measure")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--memory", options.memory, "Cap on each worker; 0: none")->capture_default_str();
   app.add_option("--bounding", options.bounding, "off, exact or uniform")->capture_default_str();
-  app.add_option("--seed", options.seed, "Of partitions and ties")->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of partitions and ties")->capture_default_str();
   app.add_flag("--grid", options.grid,
                "The paper's tables, in memory: m = 2..32, r = 1..32, adaptive and fixed");
-  app.add_flag("--no-central", options.no_central, "Where it does not fit into memory");
+  app.add_flag("--no-central", options.no_central,
+               "Skip greedy in one process (if it does not fit into memory)");
   app.add_flag("--central-only", options.central_only, "One process, as JSON")->group("");
   app.add_option("--json", options.json, "Write the results there; - for stdout")
       ->type_name("FILE");

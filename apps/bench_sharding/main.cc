@@ -57,7 +57,7 @@ struct LayerCost {
 /// Table row: 1d against 3d at one M / H.
 struct Row {
   int devices = kDevices;
-  double m = 0;
+  double tokens_by_width = 0;
   double flops_per_second = 0;
   LayerCost flat, square, cube;  ///< `square` is simulated only, for 64 devices.
 };
@@ -161,8 +161,10 @@ std::string table_of(const std::vector<Row>& rows, bool shaped) {
     const double cube = measured ? row.cube.seconds : row.cube.forecast;
     text += fmt::format(
         "{:>3} {:>5g} {:>10} {:>10} {:>8.2f} {:>7} {:>9.2f} {:>11} {:>11} {:>10}{}\n", row.devices,
-        row.m, format_seconds(flat), format_seconds(cube), flat / cube,
-        row.flops_per_second > 0 ? "-" : fmt::format("{:.2f}", closed_form_speedup_3d(q, row.m)),
+        row.tokens_by_width, format_seconds(flat), format_seconds(cube), flat / cube,
+        row.flops_per_second > 0
+            ? "-"
+            : fmt::format("{:.2f}", closed_form_speedup_3d(q, row.tokens_by_width)),
         row.flat.forecast / row.cube.forecast,
         format_bytes(static_cast<std::uint64_t>(row.flat.received)),
         format_bytes(static_cast<std::uint64_t>(row.cube.received)),
@@ -171,8 +173,9 @@ std::string table_of(const std::vector<Row>& rows, bool shaped) {
         : measured               ? ""
                                  : "  simulated");
     if (row.square.forecast > 0)
-      text += fmt::format("{:>3} {:>5g} {:>10} 2d, simulated: 2d/3d {:.2f}\n", row.devices, row.m,
-                          format_seconds(row.square.forecast), row.square.forecast / cube);
+      text += fmt::format("{:>3} {:>5g} {:>10} 2d, simulated: 2d/3d {:.2f}\n", row.devices,
+                          row.tokens_by_width, format_seconds(row.square.forecast),
+                          row.square.forecast / cube);
   }
   return text;
 }
@@ -188,7 +191,7 @@ std::string to_json(const std::vector<Row>& rows) {
   nlohmann::json document = nlohmann::json::array();
   for (const Row& row : rows) {
     nlohmann::json one{{"devices", row.devices},
-                       {"tokens_by_width", row.m},
+                       {"tokens_by_width", row.tokens_by_width},
                        {"flops_per_second", row.flops_per_second},
                        {"1d", json_of(row.flat)},
                        {"3d", json_of(row.cube)}};
@@ -201,7 +204,7 @@ std::string to_json(const std::vector<Row>& rows) {
 /// Returns the FLOP/s per device at which computing a layer under 3d takes as long as its
 /// transfers.
 double balanced_flops(const Row& row, const ShardingOptions& options, std::uint64_t link) {
-  const double h = static_cast<double>(options.width), tokens = row.m * h;
+  const double h = static_cast<double>(options.width), tokens = row.tokens_by_width * h;
   const double flops = 6 * tokens * 12 * h * h / kDevices;
   return flops / (row.cube.received * 8 / static_cast<double>(link));
 }
@@ -229,7 +232,7 @@ int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
     ShardingBench bench(processes, options, shaped ? link : 0, stop);
     for (const double m : options.ratios) rows.push_back(bench.run(m, 0));
     if (!options.quick && shaped) {
-      const auto four = std::ranges::find(rows, 4.0, &Row::m);
+      const auto four = std::ranges::find(rows, 4.0, &Row::tokens_by_width);
       if (four != rows.end()) rows.push_back(bench.run(4, balanced_flops(*four, options, link)));
     }
   }
@@ -259,9 +262,8 @@ int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
 int parse_and_run(int argc, char** argv) {
   ShardingOptions options;
   CLI::App app(
-      "A layer of a GPT under layouts of tensor parallelism, on hosts with shaped links, beside "
-      "the "
-      "closed form of their bytes.",
+      "Measure a GPT layer under layouts of tensor parallelism on hosts with shaped links, and "
+      "compare with the closed form of their bytes.",
       "weft bench sharding");
   app.footer("Example:\n  weft bench sharding --quick");
   app.get_formatter()->column_width(34);
@@ -280,8 +282,7 @@ int parse_and_run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_flag("--quick", options.quick, "Two ratios, one step");
-  app.add_flag("--loopback", options.loopback,
-               "On this machine as it is, without links that are limited");
+  app.add_flag("--loopback", options.loopback, "Use loopback without limited links");
   app.add_option("--json", options.json, "Write the results there; - for stdout")
       ->type_name("FILE");
   app.add_option("--out", options.out, "Folder for results and logs")
@@ -300,7 +301,7 @@ int main(int argc, char** argv) {
   return weft::apps::run_bench_program(
       argc, argv,
       {.name = "weft bench sharding",
-       .provide =
+       .register_actors =
            [](weft::actors::AppMain& app) {
              app.provide<weft::mesh::DeviceActor>(
                  weft::mesh::make_device_actors([](std::span<const std::byte> prepared) {

@@ -23,7 +23,7 @@ void stop_if_asked(const std::stop_token& stop) {
 
 }  // namespace
 
-std::unique_ptr<BatchedClassifier> CoarseModel::on(Device& device) const {
+std::unique_ptr<BatchedClassifier> CoarseModel::create_on(Device& device) const {
   auto blocks = std::make_unique<BatchedClassifier>(device, shape, scale);
   const auto& list = blocks->evaluation().graph().parameters();
   WEFT_CHECK(list.size() == parameters.size(), "{} parameters of {}", parameters.size(),
@@ -86,7 +86,7 @@ std::vector<float> margin_utilities(const ImageBlock& block) {
 CoarseOutputs coarse_outputs(Device& device, const CoarseModel& model, const LabelledImages& images,
                              const std::function<void(const ImageBlock&)>& visit,
                              const std::stop_token& stop) {
-  const auto blocks = model.on(device);
+  const auto blocks = model.create_on(device);
   CoarseOutputs outputs{.utility = {},
                         .width = static_cast<std::size_t>(model.shape.hidden.back())};
   for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {

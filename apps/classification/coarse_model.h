@@ -31,7 +31,7 @@ struct CoarseModel {
   std::vector<std::vector<float>> parameters = {};  ///< Values, in the order of the shape's graph.
 
   /// Creates the model on a device, ready to compute. Borrows the device.
-  std::unique_ptr<BatchedClassifier> on(Device& device) const;
+  std::unique_ptr<BatchedClassifier> create_on(Device& device) const;
 };
 
 /// Trains an MLP on one device with AdamW. The same pictures, options and kind of device give the

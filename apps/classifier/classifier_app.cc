@@ -27,7 +27,7 @@ std::string name_of(const ImageDataConfig& data) {
 }
 
 /// Returns the number of pictures in the folder. Null for a data set, or if the folder cannot be
-/// listed; prepare() reports the reason.
+/// listed; prepare_data() reports the reason.
 std::optional<std::size_t> pictures_of(const ImageDataConfig& data) {
   try {
     if (!data.path.empty()) return pictures_of_folder(data.path).size();
@@ -73,9 +73,10 @@ std::string model_text(const ClassifierShape& shape) {
 }
 
 /// Builder of the final report: the quality of parameters on pictures that were not trained on.
-class Showing {
+class ReportBuilder {
  public:
-  Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ReportRequest& request)
+  ReportBuilder(const ClassifierShape& shape, const ImageDataset& dataset,
+                const ReportRequest& request)
       : shape_(shape), dataset_(dataset), request_(request) {
     text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
   }
@@ -114,7 +115,7 @@ class Showing {
             .text = text_ + "\n" + confusion_table(dataset_.classes, scores),
             .prose = false,
             .files = {{"wrong.png", "a row for each label: pictures that were called otherwise"},
-                      {"confusion.json", "how often each label was called which"}},
+                      {"confusion.json", "confusion matrix: true label by predicted label"}},
             .figures = figures_};
   }
 
@@ -126,21 +127,21 @@ class Showing {
   std::vector<std::pair<std::string, double>> figures_;
 };
 
-FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
-                 const ReportRequest& request) {
-  Showing showing(shape, dataset, request);
+FinalReport make_report(const ClassifierShape& shape, const ImageDataset& dataset,
+                        const ReportRequest& request) {
+  ReportBuilder builder(shape, dataset, request);
   const TrainedValues& trained = request.trained;
   std::optional<Scores> best;
-  if (trained.best != nullptr) best = showing.add(*trained.best, trained.best_step, "best");
-  const std::optional<Scores> last = showing.add(trained.parameters, trained.step, "last");
+  if (trained.best != nullptr) best = builder.add(*trained.best, trained.best_step, "best");
+  const std::optional<Scores> last = builder.add(trained.parameters, trained.step, "last");
   if (!last) return {};
-  return best ? showing.report(*best, "best") : showing.report(*last, "last");
+  return best ? builder.report(*best, "best") : builder.report(*last, "last");
 }
 
 }  // namespace
 
-ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& batch,
-                                     std::uint64_t seed) {
+ModelDescription ClassifierApp::describe_model(const ConfigNode& root, const BatchShape& batch,
+                                               std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
   sections.read("model", [&] {
@@ -168,7 +169,7 @@ ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& b
       .unit = "pictures"};
 }
 
-PreparedData ClassifierApp::prepare() {
+PreparedData ClassifierApp::prepare_data() {
   // Shared with the callback that evaluates the model after training.
   const auto dataset = std::make_shared<const ImageDataset>(ImageDataset::load(data_));
   const RowSampler sampler = dataset->sampler(data_.subset, seed_);
@@ -194,8 +195,8 @@ PreparedData ClassifierApp::prepare() {
       .batches = encode(recipe),
       .digest = sha256(std::as_bytes(std::span(what))),
       .baseline = {dataset->class_prior_loss(), "guessing by frequency"},
-      .show = [shape = shape_, dataset](const ReportRequest& request) {
-        return show(shape, *dataset, request);
+      .report_on_model = [shape = shape_, dataset](const ReportRequest& request) {
+        return make_report(shape, *dataset, request);
       }};
 }
 

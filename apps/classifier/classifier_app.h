@@ -10,9 +10,9 @@ namespace weft::apps {
 class ClassifierApp final : public TrainingApp {
  public:
   std::string name() const override { return "classifier"; }
-  ModelDescription read(const ConfigNode& root, const BatchShape& batch,
-                        std::uint64_t seed) override;
-  PreparedData prepare() override;
+  ModelDescription describe_model(const ConfigNode& root, const BatchShape& batch,
+                                  std::uint64_t seed) override;
+  PreparedData prepare_data() override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 

@@ -49,20 +49,20 @@ std::optional<Scores> score(Device& device, const ClassifierShape& shape,
   std::int64_t right = 0;
   for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {
     if (stop.stop_requested())
-      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} pictures", scores.said.size(),
-                  images.size());
+      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} pictures",
+                  scores.predicted_labels.size(), images.size());
     const ImageBlock block = blocks.run(images, b);
     for (std::size_t i = 0; i < block.rows; ++i) {
       const std::uint16_t label = images.labels[block.first + i];
-      const std::vector<double> sure =
+      const std::vector<double> distribution =
           probabilities(std::span(block.logits).subspan(i * classes, classes));
-      const auto likeliest = std::ranges::max_element(sure);
-      const auto said = static_cast<std::uint16_t>(likeliest - sure.begin());
-      scores.loss -= std::log(std::max(sure[label], 1e-300));
-      scores.said.push_back(said);
-      scores.sure.push_back(*likeliest);
-      ++scores.confusion[label][said];
-      right += said == label ? 1 : 0;
+      const auto likeliest = std::ranges::max_element(distribution);
+      const auto predicted = static_cast<std::uint16_t>(likeliest - distribution.begin());
+      scores.loss -= std::log(std::max(distribution[label], 1e-300));
+      scores.predicted_labels.push_back(predicted);
+      scores.predicted_probabilities.push_back(*likeliest);
+      ++scores.confusion[label][predicted];
+      right += predicted == label ? 1 : 0;
     }
   }
   scores.loss /= images.size();
@@ -102,9 +102,10 @@ Picture misclassified_pictures(const LabelledImages& images, const Scores& score
   for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<std::size_t> rows;
     for (std::size_t row = 0; row < images.size(); ++row) {
-      if (images.labels[row] == label && scores.said[row] != label) rows.push_back(row);
+      if (images.labels[row] == label && scores.predicted_labels[row] != label) rows.push_back(row);
     }
-    std::ranges::stable_sort(rows, std::greater(), [&](std::size_t r) { return scores.sure[r]; });
+    std::ranges::stable_sort(rows, std::greater(),
+                             [&](std::size_t r) { return scores.predicted_probabilities[r]; });
     rows.resize(std::min(rows.size(), kShownOfLabel));
     const int top = static_cast<int>(label) * down, pictures = top + kLineHeight;
     draw_text(all, 0, top, classes[label] + (rows.empty() ? ": no mistake" : ", but was called"),
@@ -113,7 +114,7 @@ Picture misclassified_pictures(const LabelledImages& images, const Scores& score
       const int left = static_cast<int>(i) * across;
       all.paste(drawn(images, rows[i]).enlarged(factor), left, pictures);
       draw_text(all, left, pictures + images.height * factor + 1,
-                text_within(classes[scores.said[rows[i]]], across), kCalled);
+                text_within(classes[scores.predicted_labels[rows[i]]], across), kCalled);
     }
   }
   return all;

@@ -19,9 +19,9 @@ struct Scores {
   double loss = 0;      ///< Nats, mean over the pictures.
   double accuracy = 0;  ///< Share of pictures whose likeliest label (the first among equals) is
                         ///< true.
-  std::vector<std::uint16_t> said;                   ///< Likeliest label of each row.
-  std::vector<double> sure;                          ///< Probability of that label.
-  std::vector<std::vector<std::int64_t>> confusion;  ///< [true label][said].
+  std::vector<std::uint16_t> predicted_labels;       ///< Likeliest label of each row.
+  std::vector<double> predicted_probabilities;       ///< Probability of that label.
+  std::vector<std::vector<std::int64_t>> confusion;  ///< [true label][predicted label].
 };
 
 /// Evaluates a classifier of this shape with these parameters on one device. Returns null if there

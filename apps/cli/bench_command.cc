@@ -28,7 +28,7 @@ int run_benchmark(const std::vector<std::string>& arguments) {
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());
   if (errno == ENOENT)
-    throw_error(ErrorCode::kNotFound, "{} is not there{}", program,
+    throw_error(ErrorCode::kNotFound, "{} does not exist{}", program,
                 actors::build_hint(actors::program_directory(), "weft_apps_bench_" + arguments[0]));
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", program, ::strerror(errno));
 }

@@ -17,7 +17,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-void check_words(const CLI::App& app, const std::vector<std::string>& words) {
+void reject_unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   std::string path;
   // The caller prefixes the message with the program's name.

@@ -91,9 +91,9 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
 auto host_row(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
-  if (host.unreachable_seconds)
-    state = fmt::format("  no contact for {}", format_seconds(*host.unreachable_seconds));
-  else if (host.suspect) state = "  suspect: it has been silent for some seconds";
+  if (host.away_seconds)
+    state = fmt::format("  no contact for {}", format_seconds(*host.away_seconds));
+  else if (host.suspect) state = "  suspect: no heartbeat for some seconds";
   return std::tuple(host.offer.devices, free, host.offer.machine, host.offer.instruction_set,
                     state);
 }
@@ -173,7 +173,7 @@ std::string describe(const ClusterStatus& status) {
   }
   if (status.runs.empty()) line("  none\n");
   if (std::ranges::any_of(status.meshes, [](const auto& mesh) { return mesh.owner.empty(); })) {
-    line("  ended, and its processes are ending:\n");
+    line("  ended; its processes are stopping:\n");
     text += meshes_text(status, "");
   }
   line("\nlast events\n");
@@ -214,22 +214,21 @@ int run_token_rotate(const ConnectOptions& options) {
   if (!options.state.empty()) {
     const auto members = actors::rotate_token_offline(options.state);
     say(stdout,
-        "the token in {} is a new one\nThe head takes the former one from the {} process{} that "
-        "it knows when it starts, and gives them the new one. Everybody else needs a copy.\n",
+        "the token in {} is a new one\nThe head accepts the old token from the {} process{} that "
+        "it knows when it starts, and sends them the new one. All others need a copy.\n",
         actors::token_file_in(options.state).string(), members, members == 1 ? "" : "es");
     return 0;
   }
   HeadClient observer(options, "weft token rotate");
   const actors::TokenRotation rotated = observer.head().call<&actors::Head::rotate_token>().get();
   say(stdout,
-      "the cluster at {} has a new token, in {} on the head's machine\nWho belongs to the cluster "
-      "was given it. New hosts and commands elsewhere need a copy.\n",
+      "the cluster at {} has a new token, in {} on the head's machine\nMembers of the cluster have "
+      "received it. New hosts and commands on other machines need a copy.\n",
       options.head, rotated.file);
   for (const std::string& name : rotated.not_notified)
     say(stdout,
-        "{} is reached without TLS, and was not given it: it stays, and once its connection is "
-        "lost "
-        "it has to be started anew.\n",
+        "{} is connected without TLS and did not receive the token: restart it with the new token "
+        "if its connection closes.\n",
         name);
   return 0;
 }

@@ -38,8 +38,8 @@ struct FileOptions {
   std::string out;
   std::string programs;  ///< plan: the device to print, or all
   bool json = false;
-  bool detach = false;   ///< run: detach the run
-  bool goes_on = false;  ///< run: continue in the folder of the earlier run
+  bool detach = false;           ///< run: detach the run
+  bool resume_in_place = false;  ///< run: continue in the folder of the earlier run
   // The agent that starts a detached run sets the fields below.
   std::string folder;  ///< base of relative paths in the file
   std::string started_by;

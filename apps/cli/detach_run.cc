@@ -69,11 +69,10 @@ int detach_run(const FileOptions& options, const actors::RunHeader& header,
     throw_error(ErrorCode::kFailedPrecondition, "run '{}' has failed on host {}: {}", run.name,
                 submission.host, run.reason);
   say(stdout, "{}",
-      wrapped_for_terminal(
-          STDOUT_FILENO,
-          fmt::format("run '{}' is left to the cluster: host {} has started it (pid {}), and "
-                      "its results lie there, in {}\n",
-                      run.name, submission.host, run.pid, submission.out)));
+      wrapped_for_terminal(STDOUT_FILENO,
+                           fmt::format("run '{}' is detached: host {} has started it (pid {}); its "
+                                       "results are there, in {}\n",
+                                       run.name, submission.host, run.pid, submission.out)));
   say(stdout,
       "\n  see it    weft runs\n"
       "  read it   weft logs {0} -f\n"

@@ -11,7 +11,7 @@
 
 namespace weft::apps {
 
-int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
+int print_parse_result(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, err;
   const int status = app.exit(error, out, err);
   // Wrapped lines of an option's text are aligned with its first line, those of an error with the
@@ -23,11 +23,11 @@ int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 std::optional<int> parse_words(CLI::App& app, int argc, char** argv) {
-  check_words(app, {argv + 1, argv + argc});
+  reject_unknown_words(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return end_parsing(app, error);
+    return print_parse_result(app, error);
   }
   return std::nullopt;
 }

@@ -42,7 +42,7 @@ int run_keys(const KeysOptions& options) {
   argv.push_back(nullptr);
   ::execv(app.c_str(), argv.data());
   if (errno == ENOENT)
-    throw_error(ErrorCode::kNotFound, "there is no app {}{}", app.string(),
+    throw_error(ErrorCode::kNotFound, "the app {} does not exist{}", app.string(),
                 actors::build_hint(app.parent_path(), "weft_apps_" + app.filename().string()));
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", app.string(), ::strerror(errno));
 }

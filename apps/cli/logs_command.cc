@@ -50,7 +50,7 @@ class LogPrinter final {
         return head.call<&Head::run>(run.number).get();
       });
     }
-    for (Followed& log : logs_) print(log, log.cutter.rest());
+    for (Followed& log : logs_) print(log, log.splitter.take_incomplete());
     for (const Followed& log : logs_)
       if (!log.problem.empty())
         say(stderr, "weft: the log of {} on host {} cannot be read: {}\n", log.log.label,
@@ -63,7 +63,7 @@ class LogPrinter final {
     RunLog log;
     std::uint64_t offset = 0;
     bool begun = false;
-    LineSplitter cutter = {};
+    LineSplitter splitter = {};
     std::string problem = {};
   };
 
@@ -103,7 +103,7 @@ class LogPrinter final {
         if (!piece.problem.empty()) continue;
         log.begun = true;
         log.offset = piece.next;
-        print(log, log.cutter.add(piece.text));
+        print(log, log.splitter.add(piece.text));
         more = more || piece.more;
       }
     }

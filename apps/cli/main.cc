@@ -43,8 +43,8 @@ void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
   const auto add = [&](const char* name, std::string& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type)->group(group)->needs(flag);
   };
-  add("--strategy", options.strategy, "How slices travel", "NAME")->capture_default_str();
-  add("--svg", options.svg, "Draw who sends what to whom", "FILE");
+  add("--strategy", options.strategy, "Resharding strategy", "NAME")->capture_default_str();
+  add("--svg", options.svg, "Draw the transfers between hosts", "FILE");
 }
 
 /// Adds `weft schedule` with a subcommand per action, all with the same options.
@@ -56,7 +56,8 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   for (const auto& [name, action, text] :
        {std::tuple("show", ScheduleAction::kShow, "Print the order of every actor"),
         std::tuple("check", ScheduleAction::kCheck,
-                   "Say whether it is complete, cannot block, fits, ...; exit status 1 if not"),
+                   "Check that a schedule is complete, free of deadlocks, fits memory, ...; exit "
+                   "status 1 if not"),
         std::tuple("simulate", ScheduleAction::kSimulate,
                    "Play one step: makespan, bubbles, memory, exposed transfers"),
         std::tuple("compare", ScheduleAction::kCompare,
@@ -98,7 +99,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
          "A vocabulary over all actors: times of its passes S and T on each, and 1 barrier "
          "(vocab-2), 2 (vocab-1) or interlaced (1f1b)",
          "S,T[,BARRIERS]");
-    word("--memory", request.memory, "What an actor has; or one number each", "CAP[,...]");
+    word("--memory", request.memory, "Memory limit of each actor, or one per actor", "CAP[,...]");
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")
         ->type_name("PERCENT");
     number("--per-action", request.dispatch_time, "Time that starting any action costs");
@@ -120,7 +121,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
 }
 
 constexpr const char* kInsecureText =
-    "No TLS beyond loopback: whoever reaches the network can read and change what goes over it";
+    "Disable TLS beyond loopback: anybody on the network can read and change the traffic";
 
 /// Adds options for access to a head of another user or machine.
 void add_access(CLI::App* command, std::string& token_file, std::string& certificate,
@@ -148,7 +149,7 @@ CLI::App* add_head(CLI::App& app, HeadOptions& options) {
       ->type_name("DIR");
   command
       ->add_option("--head-grace", options.grace,
-                   "How long hosts and runs survive without a head, in seconds")
+                   "Seconds for which hosts and runs wait for a missing head")
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS")
       ->capture_default_str();
@@ -171,7 +172,7 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->type_name("DIR");
   command
       ->add_option("--grace", options.grace,
-                   "Seconds for which a signal leaves runs their devices, to save and end")
+                   "Seconds that runs have to save and release their devices after a signal")
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("SECONDS")
       ->capture_default_str();
@@ -192,10 +193,9 @@ CLI::Option* add_file(CLI::App* command, FileOptions& options) {
 }
 
 CLI::App* add_run(CLI::App& app, FileOptions& options) {
-  auto* command =
-      app.add_subcommand("run", "Run what a file describes, from first process to last");
+  auto* command = app.add_subcommand("run", "Run a job described by a YAML file");
   add_file(command, options);
-  command->add_option("--head", options.head, "Use a cluster that runs instead of starting one")
+  command->add_option("--head", options.head, "Use a running cluster instead of starting one")
       ->type_name("HOST:PORT");
   add_access(command, options.token_file, options.certificate, options.insecure);
   command->add_option("--out", options.out, "Folder for the results; default: runs/NAME")
@@ -203,16 +203,17 @@ CLI::App* add_run(CLI::App& app, FileOptions& options) {
   auto* head = command->get_option("--head");
   auto* detach = command
                      ->add_flag("--detach", options.detach,
-                                "Leave the run to the cluster: the agent of its first host starts "
-                                "its driver, and results lie there")
+                                "Detach the run: the agent of its first host starts its driver, "
+                                "and the results are on that host")
                      ->needs(head);
-  command->add_flag("--json", options.json, "Print JSON; of --detach")->needs(detach);
+  command->add_flag("--json", options.json, "Print JSON (only with --detach)")->needs(detach);
   return command;
 }
 
 CLI::App* add_select(CLI::App& app, SelectOptions& options) {
   auto* command = app.add_subcommand(
-      "select", "Choose what to train on, from more than memory holds, and leave it in a folder");
+      "select",
+      "Select a training subset from a data set larger than memory, and write it to a folder");
   command
       ->add_option(
           "input", options.input,
@@ -226,14 +227,14 @@ CLI::App* add_select(CLI::App& app, SelectOptions& options) {
       ->type_name("key.path=value")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--workers", options.workers, "Processes that choose, of an INPUT")
+  command->add_option("--workers", options.workers, "Worker processes, if INPUT is not a run file")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--out", file.out, "Folder for the results; default: runs/NAME")
       ->type_name("DIR");
-  command->add_option("--resume", options.resume, "Go on with the selection in this folder")
+  command->add_option("--resume", options.resume, "Resume the selection in this folder")
       ->type_name("DIR");
-  command->add_option("--head", file.head, "Use a cluster that runs instead of starting one")
+  command->add_option("--head", file.head, "Use a running cluster instead of starting one")
       ->type_name("HOST:PORT");
   add_access(command, file.token_file, file.certificate, file.insecure);
   return command;
@@ -284,7 +285,7 @@ CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
   add_file(show, options.file);
   show->add_option("--mesh", options.mesh, "Of this mesh; default: of all")->type_name("NAME");
   auto* check = command->add_subcommand(
-      "check", "Say what is wrong with a strategy, or with those of a run; exit status 2 if any");
+      "check", "Check a strategy, or those of a run; exit status 2 if there is an error");
   check->callback([&options] { options.action = StrategyAction::kCheck; });
   add_file(check, options.file)->description("The run file (YAML), or a FILE.strategy with --run");
   check->add_option("--run", options.run, "The run file that the strategy is for")
@@ -299,7 +300,7 @@ CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
       "Plan a run under several layouts: bytes, transfers, memory, time of its transfers");
   compare->callback([&options] { options.action = StrategyAction::kCompare; });
   add_file(compare, options.file);
-  compare->add_option("--layouts", options.layouts, "Which")
+  compare->add_option("--layouts", options.layouts, "Layouts to compare")
       ->capture_default_str()
       ->type_name("NAME,...");
   compare->add_option("--svg", options.svg, "Draw it into this file")->type_name("FILE");
@@ -324,7 +325,7 @@ CLI::App* add_events(CLI::App& app, EventsOptions& options) {
   command->add_option("-n,--last", options.last, "How many, of the last ones")
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("-f,--follow", options.follow, "Go on with what happens from now on");
+  command->add_flag("-f,--follow", options.follow, "Follow new events");
   command->add_flag("--json", options.cluster.json, "Print JSON, an object on each line");
   return command;
 }
@@ -343,15 +344,15 @@ CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
       ->type_name("DEVICE");
   command->add_option("-n,--last", options.last, "The last lines of each; default: all")
       ->type_name("N");
-  command->add_flag("-f,--follow", options.follow,
-                    "Go on with what is written from now on, until the run ends");
+  command->add_flag("-f,--follow", options.follow, "Follow new output until the run ends");
   command->add_flag("--json", options.cluster.json, "Print JSON, an object for each line");
   return command;
 }
 
 CLI::App* add_why(CLI::App& app, WhyOptions& options) {
   auto* command = add_cluster_command(
-      app, "why", "Show who waits for whom, since when and until when, also where something hangs",
+      app, "why",
+      "Show which actors wait for which, since when, and their deadlines; finds deadlocks",
       options.cluster);
   command
       ->add_option("what", options.wanted,
@@ -372,7 +373,7 @@ CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
   command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
       ->required()
       ->type_name("RUN");
-  command->add_flag("--now", options.now, "At once: what is not in a checkpoint is lost");
+  command->add_flag("--now", options.now, "Stop at once: steps since the last checkpoint are lost");
   command->add_flag("--json", options.cluster.json, "Print JSON");
   return command;
 }
@@ -397,25 +398,22 @@ class CommandLine final {
     status_command_ = add_cluster_command(
         app_, "status", "Show hosts, meshes and the last events of a cluster", cluster_);
     status_command_->add_flag("--json", cluster_.json, "Print JSON");
-    runs_command_ = add_cluster_command(
-        app_, "runs", "Show the runs of a cluster: those that run, and those that have ended",
-        cluster_);
+    runs_command_ =
+        add_cluster_command(app_, "runs", "Show the active and ended runs of a cluster", cluster_);
     runs_command_->add_flag("--json", cluster_.json, "Print JSON");
     events_command_ = add_events(app_, events_);
     logs_command_ = add_logs(app_, logs_);
     why_command_ = add_why(app_, why_);
     cancel_command_ = add_cancel(app_, cancel_);
-    stop_command_ = add_cluster_command(app_, "stop",
-                                        "End a cluster with everything that runs in it", cluster_);
+    stop_command_ = add_cluster_command(app_, "stop", "Stop a cluster and all its runs", cluster_);
     stop_command_->add_flag(
         "--now", cluster_.now,
-        "At once. Else runs first finish a step and write a checkpoint, within 25 s");
+        "Stop at once. By default runs first finish a step and write a checkpoint (at most 25 s)");
     token_command_ = app_.add_subcommand("token", "Replace a cluster's token");
     token_command_->require_subcommand(1);
     auto* rotate = add_cluster_command(
         *token_command_, "rotate",
-        "Make a new token: who belongs to the cluster stays, all others need the new one",
-        cluster_);
+        "Replace the token: current members get the new one, all others need a copy", cluster_);
     rotate
         ->add_option("--state", cluster_.state,
                      "Folder of the state of a head that does not run, in place of --head")
@@ -427,7 +425,7 @@ class CommandLine final {
     bench_command_->prefix_command();
     bench_command_->set_help_flag();  // the benchmark has its own
     completion_command_ =
-        app_.add_subcommand("completion", "Print what completes commands and options in a shell");
+        app_.add_subcommand("completion", "Print a completion script for a shell");
     completion_command_->add_option("shell", shell_, "bash, zsh or fish")
         ->required()
         ->type_name("SHELL");
@@ -440,14 +438,14 @@ class CommandLine final {
       words.erase(words.begin());
       words.emplace_back("--help");
     }
-    check_words(app_, words);
+    reject_unknown_words(app_, words);
     std::reverse(words.begin(), words.end());  // CLI11 expects reverse order
     try {
       app_.parse(words);
     } catch (const CLI::RequiredError& error) {
       explain_missing(error);
     } catch (const CLI::ParseError& error) {
-      return exit_status_after_flush(app_.get_name(), end_parsing(app_, error));
+      return exit_status_after_flush(app_.get_name(), print_parse_result(app_, error));
     }
     return run();
   }

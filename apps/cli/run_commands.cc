@@ -83,7 +83,7 @@ bool differs_here(const actors::ReadFile& file) {
 int check_run(const FileOptions& options, std::vector<std::string> more, const std::string& about) {
   try {
     const int status = run_app(options, "check", std::move(more));
-    if (status == 0 && !options.json) std::printf("%s: no mistakes\n", about.c_str());
+    if (status == 0 && !options.json) std::printf("%s: valid\n", about.c_str());
     return status;
   } catch (const Error& error) {
     if (!options.json || error.code() != ErrorCode::kInvalidConfig) throw;
@@ -170,7 +170,7 @@ int run_run(const FileOptions& options) {
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
   RunDirectory directory = RunDirectory::prepare(
-      out, options.goes_on ? std::optional(out) : resume_path(resolved.document()));
+      out, options.resume_in_place ? std::optional(out) : resume_path(resolved.document()));
   if (const auto& older = directory.moved_aside()) {
     say(stdout, "{} held an older run: it is now {}\n", out.string(), older->filename().string());
     remove_partial_checkpoints(*older / directory.checkpoints().filename());
@@ -180,13 +180,14 @@ int run_run(const FileOptions& options) {
   std::vector<actors::ReadFile> read_files = resolved.read_files();
   // Drops files that this machine does not have in that version; the run may have been started
   // elsewhere or earlier.
-  if (!options.started_by.empty() || options.goes_on) std::erase_if(read_files, differs_here);
+  if (!options.started_by.empty() || options.resume_in_place)
+    std::erase_if(read_files, differs_here);
   const int status = actors::supervise_run(
       {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),
        options.head, out, options.token_file, planned.read(), protection, options.token,
        options.started_by, directory.moved_aside().value_or(std::filesystem::path())});
   if (status != 0 && !directory.has_results())
-    if (const auto failed = directory.give_back())
+    if (const auto failed = directory.restore_earlier_run())
       say(stderr, "weft: no result was written, so {} is the earlier run again; logs: {}\n",
           out.string(), failed->string());
   return status;

@@ -41,11 +41,11 @@ int resume(const SelectOptions& options) {
                 "{} does not exist: {} is not the folder of a selection that can be resumed",
                 file.file, options.resume);
   if (fs::exists(fs::path(options.resume) / "summary.json")) {
-    std::printf("%s: all is chosen, there is nothing to go on with\n", options.resume.c_str());
+    std::printf("%s: the selection is complete; nothing to resume\n", options.resume.c_str());
     return 0;
   }
   file.out = options.resume;
-  file.goes_on = true;
+  file.resume_in_place = true;
   return run_run(file);
 }
 
@@ -54,17 +54,18 @@ int resume(const SelectOptions& options) {
 int run_select(const SelectOptions& options) {
   if (!options.resume.empty()) {
     if (!options.input.empty() || !options.budget.empty() || !options.file.overrides.empty())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "--resume goes on with what {} was begun with, and takes nothing else",
-                  options.resume);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "--resume continues {} with its original options; remove INPUT, --budget and --set",
+          options.resume);
     return resume(options);
   }
   if (options.input.empty())
     throw_error(ErrorCode::kInvalidArgument,
-                "what to choose from? weft select INPUT --budget 10%, or weft select select.yaml");
+                "an input is missing: weft select INPUT --budget 10%, or weft select select.yaml");
   const fs::path programs = actors::program_directory();
   if (!fs::exists(programs / "select"))
-    throw_error(ErrorCode::kNotFound, "{} is not there{}", (programs / "select").string(),
+    throw_error(ErrorCode::kNotFound, "{} does not exist{}", (programs / "select").string(),
                 actors::build_hint(programs, "weft_apps_select"));
   FileOptions file = options.file;
   if (!options.budget.empty()) file.overrides.push_back("selection.budget=" + options.budget);

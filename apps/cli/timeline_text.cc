@@ -13,12 +13,12 @@ namespace {
 using mesh::ActionKind;
 
 /// Fill character and background colour of an action's block.
-struct Look {
+struct BlockStyle {
   char fill;
   const char* colour;
 };
 
-Look look_of(ActionKind kind, int chunk) {
+BlockStyle style_of(ActionKind kind, int chunk) {
   switch (kind) {
     case ActionKind::kForward: return {'-', chunk == 0 ? "\x1b[30;44m" : "\x1b[30;104m"};
     case ActionKind::kBackward: return {'=', chunk == 0 ? "\x1b[30;42m" : "\x1b[30;102m"};
@@ -66,7 +66,7 @@ class Timeline {
     std::string text;
     for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor)
       text += label(actor) + row(actor) + "\n";
-    if (!nameless_.empty()) text += legend();
+    if (!unlabelled_kinds_.empty()) text += legend();
     const double peak = simulation_.peak();
     if (peak <= 0) return text;
     text += fmt::format("memory, of {:.6g}\n", peak);
@@ -86,11 +86,11 @@ class Timeline {
   /// Explains the kinds of actions whose letter did not fit in all their blocks.
   std::string legend() const {
     std::string text = "numbers: microbatches;";
-    for (const ActionKind kind : nameless_) {
-      const Look look = look_of(kind, 0);
-      const std::string block = std::string(short_name_of(kind)) + std::string(2, look.fill);
-      text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block,
-                          name_in_words(kind), kind == *nameless_.rbegin() ? "" : ",");
+    for (const ActionKind kind : unlabelled_kinds_) {
+      const BlockStyle style = style_of(kind, 0);
+      const std::string block = std::string(short_name_of(kind)) + std::string(2, style.fill);
+      text += fmt::format(" {} {}{}", style_.colour ? style.colour + block + "\x1b[0m" : block,
+                          name_in_words(kind), kind == *unlabelled_kinds_.rbegin() ? "" : ",");
     }
     return text + "\n";
   }
@@ -103,7 +103,7 @@ class Timeline {
       text += std::string(from - at, ' ');
       at = to;
       const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
-      const Look look = look_of(one.action.kind, chunk);
+      const BlockStyle style = style_of(one.action.kind, chunk);
       std::string block = fmt::format(
           "{}{}", has_microbatch(one.action.kind) ? short_name_of(one.action.kind) : "*",
           has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
@@ -114,10 +114,10 @@ class Timeline {
         const std::string number = block.substr(1);
         const int needed = static_cast<int>(number.size()) + (style_.colour ? 0 : 1);
         block = room > 1 && needed <= room ? number : block.substr(0, 1);
-        nameless_.insert(one.action.kind);
+        unlabelled_kinds_.insert(one.action.kind);
       }
-      block.resize(to - from, look.fill);
-      text += style_.colour ? look.colour + block + "\x1b[0m" : block;
+      block.resize(to - from, style.fill);
+      text += style_.colour ? style.colour + block + "\x1b[0m" : block;
     }
     return text + std::string(std::max(0, width_ - at), ' ');
   }
@@ -149,7 +149,8 @@ class Timeline {
   int label_width_ = 3;
   double scale_ = 1;  ///< Columns per unit of time.
   int width_ = 0;
-  std::set<ActionKind> nameless_;  ///< Kinds with a block that is too small for their letter.
+  /// Kinds with a block that is too small for their letter.
+  std::set<ActionKind> unlabelled_kinds_;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace weft::apps {
 int run_why(const WhyOptions& options) {
   HeadClient observer(options.cluster, "weft why");
   const auto within = std::chrono::milliseconds(std::llround(options.within * 1000));
-  const Why why = survey_waits(observer, options.wanted, within);
+  const WaitReport why = survey_waits(observer, options.wanted, within);
   if (options.cluster.json) {
     nlohmann::ordered_json json = {{"runs", why.runs}, {"seconds", why.seconds}};
     json["head_problem"] = why.head_problem;
@@ -28,9 +28,9 @@ int run_why(const WhyOptions& options) {
   }
   std::string text;
   if (!why.head_problem.empty())
-    text += fmt::format("the head's own handlers do not answer: {}\n", why.head_problem);
+    text += fmt::format("the head does not answer calls: {}\n", why.head_problem);
   const std::string found = to_text(why.graph, why.about);
-  text += found.empty() ? "nobody waits: no run, and no call under way\n" : found;
+  text += found.empty() ? "no actor waits: there is no run and no call in progress\n" : found;
   say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 2));
   return 0;
 }

@@ -67,8 +67,8 @@ void HeadClient::reconnect_head(const Error& error, HeadOutage& absence) {
   const bool away = error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable;
   if (!away || SteadyClock().now() - absence.since > kHeadComesBackWithin) throw Error(error);
   if (!std::exchange(absence.told, true))
-    say(stderr, "weft: the head at {} is away ({}); waits for it\n", to_string(address_),
-        error.message());
+    say(stderr, "weft: the head at {} does not respond ({}); retrying for up to 60 s\n",
+        to_string(address_), error.message());
   wait(kLookAgainAfter);
   try {
     head_ = system_.connect(address_, kConnectWithin, {.head = true});

@@ -98,7 +98,7 @@ std::vector<std::string> LineSplitter::add(std::string_view piece) {
   return lines;
 }
 
-std::vector<std::string> LineSplitter::rest() {
+std::vector<std::string> LineSplitter::take_incomplete() {
   if (unfinished_.empty()) return {};
   return {std::exchange(unfinished_, "")};
 }

@@ -32,7 +32,7 @@ class LineSplitter {
   /// Returns the lines that `piece` completes, without line ends.
   std::vector<std::string> add(std::string_view piece);
   /// Returns the incomplete last line, if there is one.
-  std::vector<std::string> rest();
+  std::vector<std::string> take_incomplete();
 
  private:
   std::string unfinished_;

@@ -18,7 +18,7 @@ namespace {
 
 using actors::RunRecord;
 
-constexpr double kNews = 10;  // seconds
+constexpr double kFreshSeconds = 10;  // seconds
 
 std::string step_text(const RunRecord& run) {
   if (!run.progress) return "-";
@@ -60,8 +60,8 @@ std::string progress_text(const actors::RunProgress& p, double progress_age_seco
   text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
                                  : ", the last one is done";
   // Marks an old report: it may be stale, or a step may be long.
-  if (progress_age_seconds > kNews)
-    text += fmt::format(" (told {} ago)", format_seconds(progress_age_seconds));
+  if (progress_age_seconds > kFreshSeconds)
+    text += fmt::format(" (reported {} ago)", format_seconds(progress_age_seconds));
   return text;
 }
 

@@ -53,8 +53,8 @@ class GraphMaker final {
       waiter.problem = survey->second->problem;
       const auto known = names_.find(process);
       const bool explained = waiter.problem.find(": ") != std::string::npos;
-      if (known != names_.end() && !known->second.verdict.empty() && !explained)
-        waiter.problem += ": " + known->second.verdict;
+      if (known != names_.end() && !known->second.diagnosis.empty() && !explained)
+        waiter.problem += ": " + known->second.diagnosis;
     }
     graph_.waiters.push_back(std::move(waiter));
     return found->second;
@@ -132,7 +132,7 @@ class GraphMaker final {
                                });
   }
 
-  static bool holds_up(const WaitNode::Wait& wait) { return wait.is_call || !wait.begun; }
+  static bool holds_up(const WaitNode::Wait& wait) { return wait.is_call || !wait.peer_started; }
 
   /// Finds cycles depth first. Each cycle is found at the edge that leads back to a waiter on the
   /// path.

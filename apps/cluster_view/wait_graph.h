@@ -19,8 +19,8 @@ struct WaitNode {
     double seconds = 0;
     std::optional<double> seconds_left = {};  ///< null: no deadline
     bool is_call = true;                      ///< false: a transfer
-    bool held = false;                        ///< call not sent yet: the target's mailbox is full
-    bool begun = false;  ///< transfer that the peer has started: bytes are in flight
+    bool blocked_by_mailbox = false;          ///< call not sent yet: the target's mailbox is full
+    bool peer_started = false;  ///< transfer that the peer has started: bytes are in flight
     bool in_cycle = false;
   };
   std::string name;         ///< "front[data=0]", "driver of quickstart"
@@ -46,8 +46,9 @@ struct ProcessLabel {
                       ///< "driver of quickstart"
   std::string place;  ///< "pid 4121 on box"
   bool is_root = false;
-  std::uint64_t group = 0;   ///< run number, within which activity numbers are unique
-  std::string verdict = {};  ///< reason why the process does not respond, as far as others can tell
+  std::uint64_t group = 0;  ///< run number, within which activity numbers are unique
+  /// reason why the process does not respond, as far as others can tell
+  std::string diagnosis = {};
 };
 
 /// Graph of actors that wait for each other, made from surveys of processes.

@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kAlike = 3;  // larger groups of equal waiters are merged
+constexpr std::size_t kLargestUnmergedGroup = 3;  // larger groups of equal waiters are merged
 constexpr std::size_t kMaxCycles = 8;
 constexpr std::size_t kMaxEnds = 4;
 
@@ -79,12 +79,12 @@ class Drawing final {
     if (item.by != nullptr && item.by->is_call)
       text += fmt::format(": {} for {}, {}{}", item.by->what, format_seconds(item.by->seconds),
                           left_text(item.by->seconds_left),
-                          item.by->held ? "; not sent: its mailbox is full" : "");
+                          item.by->blocked_by_mailbox ? "; not sent: its mailbox is full" : "");
     return text;
   }
 
   /// Lists the waiter's activities, without the calls.
-  std::vector<std::string> doings(std::size_t index) const {
+  std::vector<std::string> activity_lines(std::size_t index) const {
     const WaitNode& waiter = graph_.waiters[index];
     std::vector<std::string> lines;
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
@@ -111,10 +111,10 @@ class Drawing final {
     for (const WaitNode::Wait& wait : waiter.waits) {
       if (wait.is_call) continue;
       const auto& other = graph_.waiters[wait.on];
-      if (wait.begun && other.activity->wait &&
+      if (wait.peer_started && other.activity->wait &&
           other.activity->wait->key == waiter.activity->wait->key)
         too.push_back(other.name);
-      if (wait.begun) continue;
+      if (wait.peer_started) continue;
       missing.push_back(graph_.waiters[wait.on].name);
       if (wait.in_cycle) cycle.push_back(missing.back());
     }
@@ -126,14 +126,14 @@ class Drawing final {
     else if (!too.empty())
       text += fmt::format("with {}, who wait{} for it too", fmt::join(too, ", "),
                           too.size() == 1 ? "s" : "");
-    else text += "which all have begun: its bytes are on their way, or stuck";
+    else text += "all peers have started it; bytes are in flight, or the network is stuck";
     if (!cycle.empty()) text += "  <- CYCLE";
     return {text};
   }
 
   void draw(const Item& item) {
     line(item.depth, heading(item));
-    for (const std::string& text : doings(item.waiter)) line(item.depth + 1, text);
+    for (const std::string& text : activity_lines(item.waiter)) line(item.depth + 1, text);
     for (const WaitNode::Wait& wait : graph_.waiters[item.waiter].waits)
       if (wait.is_call && drawn_[wait.on])
         line(item.depth + 1,
@@ -156,7 +156,8 @@ class Drawing final {
       const bool plain = std::ranges::all_of(graph_.waiters[each.waiter].waits,
                                              [&](const auto& wait) { return drawn_[wait.on]; });
       std::string looks = mask_numbers(heading(each));
-      for (const std::string& text : doings(each.waiter)) looks += "\n" + mask_numbers(text);
+      for (const std::string& text : activity_lines(each.waiter))
+        looks += "\n" + mask_numbers(text);
       if (!plain) looks += "\n" + std::to_string(each.waiter);  // own waits: not merged
       alike[looks].push_back(&each);
     }
@@ -166,7 +167,7 @@ class Drawing final {
       const auto group = std::ranges::find_if(alike, [&](const auto& of) {
         return std::ranges::find(of.second, &each) != of.second.end();
       });
-      if (group->second.size() <= kAlike) {
+      if (group->second.size() <= kLargestUnmergedGroup) {
         shown.push_back(each);
         continue;
       }
@@ -228,10 +229,9 @@ std::string final_waiters_text(const WaitGraph& graph, const std::vector<std::si
   if (names.empty()) return "";
   std::ranges::sort(names);
   if (names.size() > kMaxEnds)
-    return fmt::format("everybody waits for {} actors that wait for nobody: no deadlock",
-                       names.size());
-  return fmt::format("everybody waits for {}, which wait{} for nobody: no deadlock",
-                     fmt::join(names, ", "), names.size() == 1 ? "s" : "");
+    return fmt::format("no deadlock: all waits end at {} actors that do not wait", names.size());
+  return fmt::format("no deadlock: all waits end at {}, which do{} not wait",
+                     fmt::join(names, ", "), names.size() == 1 ? "es" : "");
 }
 
 }  // namespace
@@ -244,10 +244,10 @@ std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
   if (about) {
     for (const WaitNode& waiter : graph.waiters)
       for (const WaitNode::Wait& wait : waiter.waits)
-        if (wait.on == *about && !wait.begun)
+        if (wait.on == *about && !wait.peer_started)
           drawing.line(1, fmt::format("is waited for by {}: {} for {}, {}", waiter.name, wait.what,
                                       format_seconds(wait.seconds), left_text(wait.seconds_left)));
-    if (!graph.waiters[*about].is_involved()) drawing.line(1, "does nothing, and waits for nobody");
+    if (!graph.waiters[*about].is_involved()) drawing.line(1, "is idle");
   } else {
     // Draws waiters that no other waiter waits for.
     for (std::size_t i = 0; i < graph.waiters.size(); ++i)
@@ -303,8 +303,8 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
                               {"what", wait.what},
                               {"seconds", wait.seconds},
                               {"seconds_left", seconds_left(wait.seconds_left)},
-                              {"held", wait.held},
-                              {"begun", wait.begun},
+                              {"held", wait.blocked_by_mailbox},
+                              {"begun", wait.peer_started},
                               {"in_cycle", wait.in_cycle}});
     json["waiters"].push_back(std::move(one));
   }

@@ -116,8 +116,8 @@ class SurveyBuilder final {
         return answer.process.id == name.process && !answer.problem.empty();
       });
       if (silent && seen != seen_.end())
-        name.verdict =
-            joined(name.verdict, local_diagnosis(seen->second.first, seen->second.second));
+        name.diagnosis =
+            joined(name.diagnosis, local_diagnosis(seen->second.first, seen->second.second));
     }
     return WaitGraph::of(answers, names_);
   }
@@ -156,10 +156,10 @@ std::optional<std::size_t> find_waiter(const WaitGraph& graph, const std::string
 
 }  // namespace
 
-Why survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within) {
+WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within) {
   const SteadyClock clock;
   const TimePoint begin = clock.now();
-  Why why;
+  WaitReport why;
   std::vector<RunRecord> runs;
   std::vector<Member> members;
   try {

@@ -11,7 +11,7 @@
 namespace weft::apps {
 
 /// Wait graph of a cluster.
-struct Why {
+struct WaitReport {
   WaitGraph graph;
   std::optional<std::size_t> about;  ///< waiter that was asked for
   std::vector<std::string> runs;     ///< names of the runs in the graph
@@ -23,6 +23,6 @@ struct Why {
 /// an actor ("front[data=0,tensor=1]", "front[0,1]", "head", "agent of worker0"). Their I/O threads
 /// answer, over the connections of the head, the agents and the drivers. `within` limits the whole
 /// survey. Throws Error(kNotFound) with the nearest name.
-Why survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within);
+WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within);
 
 }  // namespace weft::apps

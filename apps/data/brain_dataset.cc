@@ -17,9 +17,9 @@ namespace {
 constexpr std::int64_t kLeastBrainVoxels = 500;  // slices with fewer are not used
 
 /// Mapping from a slice's row and column to a voxel of the volume.
-class Cut {
+class SliceView {
  public:
-  Cut(const Volume& volume, Plane plane) : size_(volume.size), plane_(plane) {}
+  SliceView(const Volume& volume, Plane plane) : size_(volume.size), plane_(plane) {}
 
   std::int64_t slices() const {
     return plane_ == Plane::kAxial ? size_[2] : plane_ == Plane::kCoronal ? size_[1] : size_[0];
@@ -50,25 +50,26 @@ struct Volumes {
   const Volume &head, &brain, &labels;
   const std::vector<std::uint8_t>& regions;
 
-  std::uint8_t region(const Cut& cut, std::int64_t slice, std::int64_t row,
+  std::uint8_t region(const SliceView& view, std::int64_t slice, std::int64_t row,
                       std::int64_t column) const {
-    const auto label = static_cast<std::size_t>(std::max(0.0f, cut.at(labels, slice, row, column)));
+    const auto label =
+        static_cast<std::size_t>(std::max(0.0f, view.at(labels, slice, row, column)));
     if (label >= regions.size())
       throw_error(ErrorCode::kDataLoss, "the label volume has a label {}, but its table ends at {}",
                   label, regions.size() - 1);
     if (label > 0) return regions[label];
-    return cut.at(brain, slice, row, column) > 0 ? 1 : 0;
+    return view.at(brain, slice, row, column) > 0 ? 1 : 0;
   }
 };
 
 /// Returns one reduced slice, centred in a picture of height x width. Pixels outside the volume
 /// have brightness 0 and region 0.
-BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number, int reduce,
+BrainSlice cut_slice(const Volumes& volumes, const SliceView& view, std::int64_t number, int reduce,
                      int height, int width) {
   BrainSlice slice;
   slice.number = number;
-  const std::int64_t first_row = (cut.rows() - std::int64_t{height} * reduce) / 2;
-  const std::int64_t first_column = (cut.columns() - std::int64_t{width} * reduce) / 2;
+  const std::int64_t first_row = (view.rows() - std::int64_t{height} * reduce) / 2;
+  const std::int64_t first_column = (view.columns() - std::int64_t{width} * reduce) / 2;
   for (int i = 0; i < height; ++i) {
     for (int j = 0; j < width; ++j) {
       float sum = 0;
@@ -77,9 +78,10 @@ BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number
         for (int q = 0; q < reduce; ++q) {
           const std::int64_t row = first_row + std::int64_t{i} * reduce + p,
                              column = first_column + std::int64_t{j} * reduce + q;
-          const bool inside = row >= 0 && row < cut.rows() && column >= 0 && column < cut.columns();
-          if (inside) sum += cut.at(volumes.head, number, row, column);
-          ++counts[inside ? volumes.region(cut, number, row, column) : 0];
+          const bool inside =
+              row >= 0 && row < view.rows() && column >= 0 && column < view.columns();
+          if (inside) sum += view.at(volumes.head, number, row, column);
+          ++counts[inside ? volumes.region(view, number, row, column) : 0];
         }
       }
       slice.pixels.push_back(sum / (reduce * reduce));
@@ -90,13 +92,13 @@ BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number
 }
 
 /// Returns the numbers of the slices that show brain.
-std::vector<std::int64_t> usable_slices(const Volumes& volumes, const Cut& cut) {
+std::vector<std::int64_t> usable_slices(const Volumes& volumes, const SliceView& view) {
   std::vector<std::int64_t> usable;
-  for (std::int64_t s = 0; s < cut.slices(); ++s) {
+  for (std::int64_t s = 0; s < view.slices(); ++s) {
     std::int64_t count = 0;
-    for (std::int64_t row = 0; row < cut.rows(); ++row) {
-      for (std::int64_t column = 0; column < cut.columns(); ++column)
-        count += cut.at(volumes.brain, s, row, column) > 0 ? 1 : 0;
+    for (std::int64_t row = 0; row < view.rows(); ++row) {
+      for (std::int64_t column = 0; column < view.columns(); ++column)
+        count += view.at(volumes.brain, s, row, column) > 0 ? 1 : 0;
     }
     if (count > kLeastBrainVoxels) usable.push_back(s);
   }
@@ -197,16 +199,16 @@ BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Vol
                 head.size[0], head.size[1], head.size[2], brain.size[0], brain.size[1],
                 brain.size[2], labels.size[0], labels.size[1], labels.size[2]);
   const Volumes volumes{head, brain, labels, regions};
-  const Cut cut(head, config.plane);
+  const SliceView view(head, config.plane);
   BrainDataset data;
   data.height = height;
   data.width = width;
-  const std::vector<std::int64_t> usable = usable_slices(volumes, cut);
+  const std::vector<std::int64_t> usable = usable_slices(volumes, view);
   const std::vector<Part> parts = split_slices(config, usable.size());
   for (std::size_t i = 0; i < usable.size(); ++i) {
     if (parts[i] == Part::kGap) continue;
     (parts[i] == Part::kTrain ? data.train : data.held_out)
-        .push_back(cut_slice(volumes, cut, usable[i], config.reduce, height, width));
+        .push_back(cut_slice(volumes, view, usable[i], config.reduce, height, width));
   }
   if (data.train.empty() || data.held_out.empty())
     throw_error(ErrorCode::kInvalidArgument,

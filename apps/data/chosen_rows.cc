@@ -72,11 +72,11 @@ void ChosenRows::write(const fs::path& folder, std::span<const std::uint32_t> ro
   for (const std::uint32_t row : rows)
     for (const int shift : {0, 8, 16, 24}) bytes += static_cast<char>(row >> shift & 0xff);
   write_durably(rows_in(folder), bytes);
-  describe(folder, rows.size(), of, data_digest);
+  write_description(folder, rows.size(), of, data_digest);
 }
 
-void ChosenRows::describe(const fs::path& folder, std::size_t count, std::size_t of,
-                          const std::string& data_digest) {
+void ChosenRows::write_description(const fs::path& folder, std::size_t count, std::size_t of,
+                                   const std::string& data_digest) {
   const nlohmann::ordered_json json = {{"count", count}, {"of", of}, {"data_digest", data_digest}};
   write_durably(description_in(folder), json.dump(2) + "\n");
 }

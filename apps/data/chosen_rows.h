@@ -28,8 +28,8 @@ class ChosenRows final {
   static void write(const std::filesystem::path& folder, std::span<const std::uint32_t> rows,
                     std::size_t of, const std::string& data_digest);
   /// Writes the description only, for a folder whose rows_in() file exists already.
-  static void describe(const std::filesystem::path& folder, std::size_t count, std::size_t of,
-                       const std::string& data_digest);
+  static void write_description(const std::filesystem::path& folder, std::size_t count,
+                                std::size_t of, const std::string& data_digest);
   static std::filesystem::path description_in(const std::filesystem::path& folder) {
     return folder / "subset.json";
   }

@@ -67,7 +67,7 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
   if (fields.get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes) ||
       std::memcmp(bytes.data() + 344, "n+1", 4) != 0) {
     throw_error(ErrorCode::kDataLoss,
-                "{} is not a NIfTI-1 file with header and voxels in one: it does not say so", name);
+                "{} is not a single-file NIfTI-1 file: its header lacks the magic \"n+1\"", name);
   }
   const auto dimensions = fields.get<std::int16_t>(40);
   Volume volume;

@@ -59,8 +59,8 @@ void write_tokens(const fs::path& path, const Tokenizer& tokenizer, std::string_
     const std::string_view character =
         part.substr(*at, std::max<std::size_t>(utf8_length(part, *at), 1));
     throw_error(ErrorCode::kInvalidArgument,
-                "{}: tokens cannot give the character '{}' at byte {} of the text back: replace "
-                "it, or set `tokenizer: bytes`",
+                "{}: the tokenizer cannot restore the character '{}' at byte {}: replace it, or "
+                "set `tokenizer: bytes`",
                 config.text, character, text.find(character));
   }
   TokenFile::write(path, ids, tokenizer.vocabulary_size());

@@ -27,7 +27,7 @@ constexpr std::size_t kChunkBytes = 8192;
 /// lines with U+2585, and U+2581 is its space. The replacements are noncharacters, which Unicode
 /// reserves for internal use.
 struct Reserved {
-  std::string_view character, stand_in;
+  std::string_view character, substitute;
 };
 constexpr Reserved kReserved[] = {
     {"\t", "\xef\xb7\x90"},            // U+FDD0
@@ -43,9 +43,9 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }
 
 /// Returns the text with reserved characters replaced, as sentencepiece reads it.
-std::string with_stand_ins(std::string_view text) {
+std::string escape_reserved(std::string_view text) {
   std::string result(text);
-  for (const Reserved& one : kReserved) replace_all(result, one.character, one.stand_in);
+  for (const Reserved& one : kReserved) replace_all(result, one.character, one.substitute);
   return result;
 }
 
@@ -99,7 +99,7 @@ class PieceTokenizer final : public Tokenizer {
     std::vector<int> chunk_ids;
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = chunk_end(text, begin);
-      const std::string chunk = with_stand_ins(text.substr(begin, end - begin));
+      const std::string chunk = escape_reserved(text.substr(begin, end - begin));
       const auto status = processor_.Encode(chunk, &chunk_ids);
       if (!status.ok())
         throw_error(ErrorCode::kInternal, "sentencepiece cannot encode: {}", status.ToString());
@@ -129,7 +129,7 @@ class PieceTokenizer final : public Tokenizer {
     if (processor_.IsUnknown(id)) return "?";
     std::string surface = processor_.IdToPiece(id);
     replace_all(surface, kSpace, " ");
-    for (const Reserved& one : kReserved) replace_all(surface, one.stand_in, one.character);
+    for (const Reserved& one : kReserved) replace_all(surface, one.substitute, one.character);
     return surface;
   }
 
@@ -150,12 +150,12 @@ class Chunks final : public sentencepiece::SentenceIterator {
     chunk_.clear();
     while (chunk_.empty() && begin_ < text_.size()) {
       const std::size_t end = chunk_end(text_, begin_);
-      chunk_ = with_stand_ins(text_.substr(begin_, end - begin_));
+      chunk_ = escape_reserved(text_.substr(begin_, end - begin_));
       if (chunk_.ends_with('\n')) chunk_.pop_back();
       begin_ = end;
     }
     if (!chunk_.empty() || characters_.empty()) return;
-    chunk_ = with_stand_ins(characters_.back());
+    chunk_ = escape_reserved(characters_.back());
     characters_.pop_back();
   }
   const std::string& value() const override { return chunk_; }
@@ -195,7 +195,7 @@ std::string rare_characters(const CharacterCounts& of_text) {
   std::string rare;
   for (const auto& [character, count] : of_text)
     if (character != "\n" && character != " " && count <= characters >> 24) rare += character;
-  return with_stand_ins(rare);
+  return escape_reserved(rare);
 }
 
 /// Returns the characters of `of_all` that `of_text` lacks, without the line end, which is not a

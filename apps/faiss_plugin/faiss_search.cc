@@ -21,7 +21,8 @@ char* openblas_get_corename();
 namespace weft::apps {
 namespace {
 
-constexpr std::uint64_t kPages = 64 << 10;  ///< Bytes of page overhead around OpenBLAS's buffer.
+constexpr std::uint64_t kPageOverheadBytes =
+    64 << 10;  ///< Bytes of page overhead around OpenBLAS's buffer.
 
 class FaissSearch final : public VectorSearch {
  public:
@@ -42,14 +43,16 @@ class FaissSearch final : public VectorSearch {
 
   /// Returns OpenBLAS's BUFFER_SIZE on x86-64 and arm64 for its one computing thread. OpenBLAS
   /// retries this allocation in an endless loop if it fails.
-  std::uint64_t private_bytes() const override { return (std::uint64_t{128} << 20) + kPages; }
+  std::uint64_t private_bytes() const override {
+    return (std::uint64_t{128} << 20) + kPageOverheadBytes;
+  }
 
-  void largest(VectorRows queries, VectorRows bases, std::size_t count,
-               std::span<std::int64_t> rows, std::span<float> products) const override {
+  void top_k_products(VectorRows queries, VectorRows bases, std::size_t count,
+                      std::span<std::int64_t> rows, std::span<float> products) const override {
     WEFT_CHECK(rows.size() == queries.size() * count && products.size() == rows.size(),
                "{} rows, {} products of {} queries", rows.size(), products.size(), queries.size());
     if (bases.size() == 0) {
-      std::ranges::fill(rows, kNone);
+      std::ranges::fill(rows, kNoRow);
       return;
     }
     omp_set_num_threads(1);  // applies to OpenMP regions of the calling thread
@@ -65,5 +68,5 @@ class FaissSearch final : public VectorSearch {
 extern "C" [[gnu::visibility("default")]] const weft::apps::VectorSearch* weft_faiss_plugin(
     std::uint64_t stamp) {
   static const weft::apps::FaissSearch search;
-  return stamp == weft::apps::VectorSearch::kStamp ? &search : nullptr;
+  return stamp == weft::apps::VectorSearch::kInterfaceVersion ? &search : nullptr;
 }

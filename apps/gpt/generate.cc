@@ -9,8 +9,8 @@
 #include "core/evaluate/evaluation.h"
 
 namespace weft::apps {
-std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k,
-                  double uniform) {
+std::int32_t sample_token(std::span<const float> logits, double temperature, std::int64_t top_k,
+                          double uniform) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -48,7 +48,7 @@ std::string generate(Device& device, const GptShape& shape,
     const auto logits =
         evaluation.read_part<float>(gpt.logits, (used - 1) * vocabulary, vocabulary);
     const double uniform = (random() >> 11) * 0x1p-53;
-    ids.push_back(draw(logits, sample.temperature, sample.top_k, uniform));
+    ids.push_back(sample_token(logits, sample.temperature, sample.top_k, uniform));
   }
   return tokenizer.decode(ids);
 }

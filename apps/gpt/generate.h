@@ -28,7 +28,7 @@ std::string generate(Device& device, const GptShape& shape,
 /// Samples a token index from exp(logits / temperature) by the inverse CDF at `uniform` in [0, 1).
 /// Considers the `top_k` largest logits only (0: all). Temperature 0 returns the largest logit, the
 /// first one on a tie.
-std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k,
-                  double uniform);
+std::int32_t sample_token(std::span<const float> logits, double temperature, std::int64_t top_k,
+                          double uniform);
 
 }  // namespace weft::apps

@@ -21,7 +21,7 @@ namespace weft::apps {
 namespace {
 
 /// Builds the final report: test losses if there is a test text, and a sample of generated text.
-struct Showing {
+struct ReportBuilder {
   GptShape shape;
   SampleConfig sample;
   std::uint64_t seed;
@@ -50,7 +50,7 @@ struct Showing {
     };
     if (trained.best != nullptr) add(*trained.best, trained.best_step, "best");
     add(trained.parameters, trained.step, "last");
-    report.title = "on a text that it was not trained with";
+    report.title = "on a test text";
     report.prose = sample.tokens > 0;
     if (sample.tokens > 0) report.text += "and it writes:\n";
   }
@@ -76,7 +76,8 @@ std::string unknown_text(const std::string& key, const Tokenizer& tokenizer,
 
 }  // namespace
 
-ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
+ModelDescription GptApp::describe_model(const ConfigNode& root, const BatchShape& batch,
+                                        std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
   sections.read("model", [&] { shape_ = parse_gpt(root.at("model", "Sizes of the GPT")); });
@@ -116,14 +117,14 @@ std::vector<std::int32_t> GptApp::test_tokens(const Tokenizer& tokenizer) const 
   return tokens;
 }
 
-PreparedData GptApp::prepare() {
+PreparedData GptApp::prepare_data() {
   TextDataset dataset = TextDataset::prepare(data_);
   std::vector<std::int32_t> test = test_tokens(*dataset.tokenizer);
   return describe(std::move(dataset), std::move(test));
 }
 
-PreparedData GptApp::prepare_after_restart(std::span<const std::byte> kept) {
-  PreparedText text = decode<PreparedText>(kept);
+PreparedData GptApp::prepare_after_restart(std::span<const std::byte> restart_data) {
+  PreparedText text = decode<PreparedText>(restart_data);
   return describe(open_dataset(text.recipe), std::move(text.test));
 }
 
@@ -170,8 +171,8 @@ PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> te
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .show = Showing{shape_, sample_, seed_, dataset, test},
-          .kept = encode(PreparedText{recipe, test})};
+          .report_on_model = ReportBuilder{shape_, sample_, seed_, dataset, test},
+          .restart_data = encode(PreparedText{recipe, test})};
 }
 
 std::unique_ptr<mesh::BatchSource> GptApp::open_batches(std::span<const std::byte> batches) const {

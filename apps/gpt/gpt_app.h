@@ -17,11 +17,11 @@ namespace weft::apps {
 class GptApp final : public TrainingApp {
  public:
   std::string name() const override { return "gpt"; }
-  ModelDescription read(const ConfigNode& root, const BatchShape& batch,
-                        std::uint64_t seed) override;
-  PreparedData prepare() override;
+  ModelDescription describe_model(const ConfigNode& root, const BatchShape& batch,
+                                  std::uint64_t seed) override;
+  PreparedData prepare_data() override;
   /// Opens the cached tokens. The text itself may have changed or been deleted.
-  PreparedData prepare_after_restart(std::span<const std::byte> kept) override;
+  PreparedData prepare_after_restart(std::span<const std::byte> restart_data) override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 

@@ -19,9 +19,10 @@ double text_loss(Device& device, const GptShape& shape, const std::vector<Tensor
   const std::int64_t length = shape.sequence;
   const std::int64_t windows = (std::ssize(tokens) - 1) / length;
   if (windows < 1)
-    throw_error(ErrorCode::kInvalidArgument,
-                "a text of {} tokens has no window of {} and the one after: name a longer one",
-                tokens.size(), length);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "the text has {} tokens, fewer than a window of {} tokens plus 1; name a longer text",
+        tokens.size(), length);
   double sum = 0;
   std::int64_t done = 0;
   // First pass: full batches. Second pass: one smaller batch of the remaining windows.

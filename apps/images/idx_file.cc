@@ -28,13 +28,14 @@ IdxArray parse_idx(std::span<const std::byte> bytes, const std::string& name) {
     for (int i = 0; i < 4; ++i) size = size << 8 | byte(at++);
     array.shape.push_back(size);
     if (size != 0 && count > std::numeric_limits<std::size_t>::max() / size)
-      throw_error(ErrorCode::kDataLoss, "{} is damaged: its sizes have no product", name);
+      throw_error(ErrorCode::kDataLoss,
+                  "{} is damaged: the product of its sizes overflows; download it again", name);
     count *= size;
   }
   if (bytes.size() - at != count)
     throw_error(ErrorCode::kDataLoss,
-                "{} is damaged or cut off: it promises {} bytes behind its header and has {}; get "
-                "it anew",
+                "{} is damaged or truncated: its header announces {} bytes, but {} follow; "
+                "download it again",
                 name, count, bytes.size() - at);
   const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data() + at);
   array.values.assign(first, first + count);

@@ -74,9 +74,10 @@ enum class Part : std::uint8_t { kTrain, kValidation, kTest };
 
 Part part_of(const ImageDataConfig& config, std::size_t row) {
   const bool folder = !config.path.empty();
-  if (folder && held_out(config.seed ^ fnv1a("test", 4), row, config.test_fraction))
+  if (folder && is_held_out(config.seed ^ fnv1a("test", 4), row, config.test_fraction))
     return Part::kTest;
-  return held_out(config.seed, row, config.validation_fraction) ? Part::kValidation : Part::kTrain;
+  return is_held_out(config.seed, row, config.validation_fraction) ? Part::kValidation
+                                                                   : Part::kTrain;
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures) {
   return parts;
 }
 
-bool held_out(std::uint64_t seed, std::uint64_t row, double fraction) {
+bool is_held_out(std::uint64_t seed, std::uint64_t row, double fraction) {
   const std::uint64_t key = seed ^ fnv1a("held out", 8);
   return philox(key, row)[0] < fraction * 0x1p32;
 }

@@ -49,6 +49,6 @@ ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures);
 
 /// Returns true if a row is held out, with probability `fraction`. A function of its arguments
 /// alone. Rows held out at a small fraction are also held out at a larger one.
-bool held_out(std::uint64_t seed, std::uint64_t row, double fraction);
+bool is_held_out(std::uint64_t seed, std::uint64_t row, double fraction);
 
 }  // namespace weft::apps

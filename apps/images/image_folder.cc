@@ -64,8 +64,8 @@ std::vector<std::string> labels_of_folder(const fs::path& folder) {
   for (const fs::path& path : entries(folder)) {
     if (!fs::is_directory(path))
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} lies beside the labels: pictures belong into subfolders of {} that have the "
-                  "names of their labels",
+                  "{} is not in a subfolder: put each picture into a subfolder of {} that is named "
+                  "after its label",
                   path.string(), folder.string());
     labels.push_back(path.filename().string());
   }
@@ -126,10 +126,10 @@ LabelledImages read_image_folder(const fs::path& folder, const std::vector<std::
   LabelledImages images{.height = height, .width = width, .colours = colours};
   for (const std::string& label : labels_of_folder(folder)) {
     if (std::ranges::find(classes, label) == classes.end())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "{} is none of the labels of this data set, which are {}: put the same folder on "
-                  "all hosts",
-                  (folder / label).string(), fmt::join(classes, ", "));
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "{} is not among the labels of this data set ({}): put the same folder on all hosts",
+          (folder / label).string(), fmt::join(classes, ", "));
   }
   for (const fs::path& path : pictures_of_folder(folder)) {
     const auto label = std::ranges::find(classes, path.parent_path().filename().string());

@@ -22,9 +22,8 @@ void check(const ConditionalUnetShape& s) {
   }
   if (s.size < 8 || s.size % 8 != 0 || s.context_length < 1 || s.batch < 1) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a picture is halved three times, so its size {} must be a multiple of 8; "
-                "context_length {} and batch {} must be at "
-                "least 1",
+                "the picture size {} must be a multiple of 8, since it is halved three times; "
+                "context_length {} and batch {} must be at least 1",
                 s.size, s.context_length, s.batch);
   }
 }
@@ -147,14 +146,15 @@ class ConditionalUnetWriter {
     return b_.add(x, convolution("project_out", y, 1, width));
   }
 
-  ValueId attention(const std::string& name, ValueId asking, ValueId asked) {
+  ValueId attention(const std::string& name, ValueId query_input, ValueId key_value_input) {
     const auto scope = b_.scope(name);
-    const std::int64_t width = last(asking);
-    const std::string asked_axis = asked == context_ ? "context" : "channels";
-    const ValueId mixed = b_.cross_attention(
-        linear("q", asking, width, {"channels", "heads"}, false),
-        linear("k", asked, width, {asked_axis, "heads"}, false),
-        linear("v", asked, width, {asked_axis, "heads"}, false), width / shape_.heads);
+    const std::int64_t width = last(query_input);
+    const std::string key_value_axis = key_value_input == context_ ? "context" : "channels";
+    const ValueId mixed =
+        b_.cross_attention(linear("q", query_input, width, {"channels", "heads"}, false),
+                           linear("k", key_value_input, width, {key_value_axis, "heads"}, false),
+                           linear("v", key_value_input, width, {key_value_axis, "heads"}, false),
+                           width / shape_.heads);
     return linear("out", mixed, width, {"heads", "channels"});
   }
 

@@ -35,7 +35,7 @@ void check(const UTransformerShape& s) {
   }
   if (s.attended_skips < 0 || s.attended_skips > s.levels) {
     throw_error(ErrorCode::kInvalidArgument,
-                "there are {} skips, of which {} cannot pass through attention", s.levels,
+                "attended_skips must be from 0 to {}, the number of skips, not {}", s.levels,
                 s.attended_skips);
   }
 }
@@ -147,10 +147,10 @@ class UTransformerWriter {
   ValueId gated(ValueId skip, ValueId deep) {
     const auto scope = b_.scope("gate");
     const std::int64_t width = last(skip);
-    const ValueId asking = with_positions(layer_norm("deep_norm", deep));
+    const ValueId query_input = with_positions(layer_norm("deep_norm", deep));
     const ValueId small = convolution("shrink", skip, 2, width, 2, {"channels", "channels"});
     const ValueId mixed = b_.cross_attention(
-        linear("q", asking, width, "heads"), linear("k", asking, width, "heads"),
+        linear("q", query_input, width, "heads"), linear("k", query_input, width, "heads"),
         linear("v", layer_norm("skip_norm", small), width, "heads"), shape_.head_dim);
     return b_.multiply(skip, b_.upsample(b_.sigmoid(projection(mixed, width)), 2));
   }

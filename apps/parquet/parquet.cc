@@ -31,11 +31,11 @@ OpenedLibrary open_library() {
                                    "(cmake --preset release && cmake --build build), or save "
                                    "vectors as .npy or .safetensors",
                                    kFile, fmt::join(plugin_folders(), ", "))};
-    const ParquetLibrary* const library = entry(ParquetLibrary::kStamp);
+    const ParquetLibrary* const library = entry(ParquetLibrary::kInterfaceVersion);
     if (library == nullptr)
-      return {nullptr, fmt::format("{} was built from other sources than this program; build both "
-                                   "anew",
-                                   kFile)};
+      return {nullptr,
+              fmt::format("{} was built from another version than this program; build both again",
+                          kFile)};
     return {library};
   } catch (const std::exception& error) {
     return {nullptr, fmt::format("{}; run apps/install_arrow, then build anew", error.what())};

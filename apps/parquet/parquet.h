@@ -97,7 +97,7 @@ class ParquetLibrary {
   virtual std::unique_ptr<ParquetWriter> create(const std::filesystem::path& path) const = 0;
 
   /// Version of the plugin interface. Change it with the interface.
-  static constexpr std::uint64_t kStamp = 1;
+  static constexpr std::uint64_t kInterfaceVersion = 1;
 };
 
 /// Returns the library of libweft_parquet.so, opened at the first call. Throws

@@ -27,12 +27,12 @@ class ArrowException final : public std::exception {
   const arrow::Status status_;
 };
 
-inline void expect(const arrow::Status& status) {
+inline void throw_unless_ok(const arrow::Status& status) {
   if (!status.ok()) throw ArrowException(status);
 }
 template <typename T>
-T expect(arrow::Result<T> result) {
-  expect(result.status());
+T value_or_throw(arrow::Result<T> result) {
+  throw_unless_ok(result.status());
   return std::move(result).MoveValueUnsafe();
 }
 

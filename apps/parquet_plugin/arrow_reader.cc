@@ -169,12 +169,12 @@ class ArrowReader final : public ParquetReader {
       of_arrow.set_pre_buffer(false);  // pre-buffering would hold a whole row group in memory
       of_arrow.set_batch_size(kRows);
       parquet::arrow::FileReaderBuilder builder;
-      expect(builder.Open(std::move(opened).MoveValueUnsafe(), properties));
+      throw_unless_ok(builder.Open(std::move(opened).MoveValueUnsafe(), properties));
       builder.memory_pool(arrow::system_memory_pool());
       builder.properties(of_arrow);
-      file_ = expect(builder.Build());
+      file_ = value_or_throw(builder.Build());
       std::shared_ptr<arrow::Schema> schema;
-      expect(file_->GetSchema(&schema));
+      throw_unless_ok(file_->GetSchema(&schema));
       for (const auto& field : schema->fields()) fields_.push_back(field_of(*field));
       rows_ = file_->parquet_reader()->metadata()->num_rows();
     });
@@ -195,7 +195,7 @@ class ArrowReader final : public ParquetReader {
             name == columns.neighbours)
           add_leaves(of_schema[i], leaves);
       }
-      batches_ = expect(file_->GetRecordBatchReader(groups, leaves));
+      batches_ = value_or_throw(file_->GetRecordBatchReader(groups, leaves));
     });
   }
 
@@ -204,9 +204,9 @@ class ArrowReader final : public ParquetReader {
     std::shared_ptr<arrow::RecordBatch> batch;
     guard([&] {
       do {
-        expect(batches_->ReadNext(&batch));
+        throw_unless_ok(batches_->ReadNext(&batch));
       } while (batch && batch->num_rows() == 0);
-      if (batch) expect(batch->Validate());
+      if (batch) throw_unless_ok(batch->Validate());
     });
     if (!batch) {
       if (first_ != rows_) damaged(fmt::format("it ends after {} of {} rows", first_, rows_));
@@ -233,7 +233,8 @@ class ArrowReader final : public ParquetReader {
   }
   [[noreturn]] void damaged(std::string_view what) const {
     throw_error(ErrorCode::kDataLoss,
-                "{} is no Parquet file, or is cut off or damaged: {}; write it again", path_, what);
+                "{} is not a Parquet file, or it is truncated or damaged: {}; write it again",
+                path_, what);
   }
   [[noreturn]] void refuse(std::int64_t row, const std::string& column,
                            std::string_view what) const {

@@ -50,14 +50,17 @@ class ArrowWriter final : public ParquetWriter {
                           : std::make_unique<arrow::Int64Builder>(pool_);
       }
       if (has_texts_)
-        expect(static_cast<arrow::StringBuilder&>(*ids_).Append(std::get<std::string>(row.id)));
-      else expect(static_cast<arrow::Int64Builder&>(*ids_).Append(std::get<std::int64_t>(row.id)));
-      expect(paths_.Append(row.path));
-      expect(rows_.Append(static_cast<std::int64_t>(row.row)));
-      expect(utilities_.Append(row.utility));
-      expect(gains_.Append(row.gain));
-      expect(decided_.Append(row.round == 0 ? "bound" : "round"));
-      expect(rounds_.Append(static_cast<std::int32_t>(row.round)));
+        throw_unless_ok(
+            static_cast<arrow::StringBuilder&>(*ids_).Append(std::get<std::string>(row.id)));
+      else
+        throw_unless_ok(
+            static_cast<arrow::Int64Builder&>(*ids_).Append(std::get<std::int64_t>(row.id)));
+      throw_unless_ok(paths_.Append(row.path));
+      throw_unless_ok(rows_.Append(static_cast<std::int64_t>(row.row)));
+      throw_unless_ok(utilities_.Append(row.utility));
+      throw_unless_ok(gains_.Append(row.gain));
+      throw_unless_ok(decided_.Append(row.round == 0 ? "bound" : "round"));
+      throw_unless_ok(rounds_.Append(static_cast<std::int32_t>(row.round)));
       if (rows_.length() == kGroupRows) write_group();
     });
   }
@@ -65,8 +68,8 @@ class ArrowWriter final : public ParquetWriter {
   void close() override {
     guard([&] {
       if (rows_.length() > 0) write_group();
-      if (file_) expect(file_->Close());
-      expect(stream_->Close());
+      if (file_) throw_unless_ok(file_->Close());
+      throw_unless_ok(stream_->Close());
     });
     std::filesystem::rename(temporary_, path_);
     is_closed_ = true;
@@ -98,17 +101,17 @@ class ArrowWriter final : public ParquetWriter {
     const std::int64_t count = rows_.length();
     for (const auto& [name, builder] : builders) {
       fields.push_back(arrow::field(name, builder->type(), /*nullable=*/false));
-      arrays.push_back(expect(builder->Finish()));
+      arrays.push_back(value_or_throw(builder->Finish()));
     }
     const auto schema = arrow::schema(fields);
     if (!file_)
-      file_ =
-          expect(parquet::arrow::FileWriter::Open(*schema, pool_, stream_,
-                                                  parquet::WriterProperties::Builder()
-                                                      .memory_pool(pool_)
-                                                      ->compression(parquet::Compression::SNAPPY)
-                                                      ->build()));
-    expect(file_->WriteTable(*arrow::Table::Make(schema, arrays, count), count));
+      file_ = value_or_throw(
+          parquet::arrow::FileWriter::Open(*schema, pool_, stream_,
+                                           parquet::WriterProperties::Builder()
+                                               .memory_pool(pool_)
+                                               ->compression(parquet::Compression::SNAPPY)
+                                               ->build()));
+    throw_unless_ok(file_->WriteTable(*arrow::Table::Make(schema, arrays, count), count));
   }
 
   arrow::MemoryPool* const pool_ = arrow::system_memory_pool();

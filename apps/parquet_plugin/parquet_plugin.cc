@@ -24,5 +24,5 @@ class ArrowLibrary final : public ParquetLibrary {
 extern "C" [[gnu::visibility("default")]] const weft::apps::ParquetLibrary* weft_parquet_plugin(
     std::uint64_t stamp) {
   static const weft::apps::ArrowLibrary library;
-  return stamp == weft::apps::ParquetLibrary::kStamp ? &library : nullptr;
+  return stamp == weft::apps::ParquetLibrary::kInterfaceVersion ? &library : nullptr;
 }

@@ -56,7 +56,7 @@ std::vector<fs::path> checkpoints_off_branch(const fs::path& folder, const fs::p
     std::optional<fs::path> found;
     for (const fs::path& place : {folder, from.parent_path()}) {
       const fs::path candidate = place / checkpoint_name(parent->step);
-      if (is_complete(candidate) && identify(candidate) == *parent) found = candidate;
+      if (is_complete(candidate) && checkpoint_identity(candidate) == *parent) found = candidate;
     }
     if (!found) break;  // parent removed as old, or in another run's folder
     ancestors.push_back(*found);
@@ -112,7 +112,7 @@ void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& 
 
 }  // namespace
 
-ParentCheckpoint identify(const fs::path& checkpoint) {
+ParentCheckpoint checkpoint_identity(const fs::path& checkpoint) {
   return {step_of(checkpoint), sha256_file(checkpoint / kDescriptionFile)};
 }
 
@@ -134,7 +134,7 @@ std::optional<fs::path> begin_branch(const BranchMove& move) {
     const std::optional<fs::path> interrupted = interrupted_move(folder, record);
     const bool moves =
         interrupted || move.metrics_differ || !checkpoints_off_branch(folder, from).empty();
-    const fs::path aside = interrupted ? *interrupted : fs::weakly_canonical(move.aside);
+    const fs::path aside = interrupted ? *interrupted : fs::weakly_canonical(move.move_target);
     if (moves) record.aside = aside.lexically_relative(folder);
     write_record(folder, record);
     tell(move, "intent written");
@@ -146,9 +146,8 @@ std::optional<fs::path> begin_branch(const BranchMove& move) {
     tell(move, "branch begun");
     return moves ? std::optional(aside) : std::nullopt;
   } catch (const fs::filesystem_error& error) {
-    throw_error(ErrorCode::kUnavailable,
-                "cannot move the branch that this run leaves from {} to {}: {}",
-                move.folder.string(), move.aside.string(), error.code().message());
+    throw_error(ErrorCode::kUnavailable, "cannot move later checkpoints from {} to {}: {}",
+                move.folder.string(), move.move_target.string(), error.code().message());
   }
 }
 

@@ -19,29 +19,29 @@ struct ParentCheckpoint {
 };
 
 /// Identifies a checkpoint. Throws Error(kNotFound) if it does not exist.
-ParentCheckpoint identify(const std::filesystem::path& checkpoint);
+ParentCheckpoint checkpoint_identity(const std::filesystem::path& checkpoint);
 /// Returns the parent that a checkpoint's description names; nullopt for the first of a run.
 std::optional<ParentCheckpoint> parent_of(const std::filesystem::path& checkpoint);
 
 /// Arguments of begin_branch(). A run resumes from checkpoint `from` and owns `folder`, with its
 /// checkpoints, from that step on. Later checkpoints of the abandoned branch move to
-/// `aside`/checkpoints; nothing is deleted.
+/// `move_target`/checkpoints; nothing is deleted.
 ///
 ///   before:  step-4 step-8 step-12
-///   after:   step-4                  aside/checkpoints: step-8 step-12       (from = step-4)
+///   after:   step-4               move_target/checkpoints: step-8 step-12       (from = step-4)
 ///
-/// The abandoned branch's metrics are copied to `aside` in full, so that `aside` is a complete
-/// run's folder. folder/branch.json records the progress. After a crash, find_checkpoint() returns
-/// `from`, and the next call of begin_branch() continues the move.
+/// The abandoned branch's metrics are copied to `move_target` in full, so that `move_target` is a
+/// complete run's folder. folder/branch.json records the progress. After a crash,
+/// find_checkpoint() returns `from`, and the next call of begin_branch() continues the move.
 struct BranchMove {
   std::filesystem::path folder;
   std::filesystem::path from;
-  std::filesystem::path aside;  ///< Target of the move. Must not exist, unless a crash interrupted
-                                ///< a move to it.
+  /// Target of the move. Must not exist, unless a crash interrupted a move to it.
+  std::filesystem::path move_target;
   /// True if the abandoned branch has metrics that would be lost. `keep_metrics` then copies them
   /// before anything moves. Called again after a crash.
   bool metrics_differ = false;
-  std::function<void(const std::filesystem::path& aside)> keep_metrics = {};
+  std::function<void(const std::filesystem::path& move_target)> keep_metrics = {};
   /// Called after the move; makes the run's metrics those that lead to `from`.
   std::function<void()> install_metrics = {};
   /// Called after each change on disk. Tests end the process there.

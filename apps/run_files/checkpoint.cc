@@ -227,7 +227,7 @@ fs::path CheckpointStore::write(const CheckpointMetadata& heading,
     flush_to_disk(building);
     replace_atomically(building, final_path, replace_by_, progress_);
     done("renamed");
-    parent_ = identify(final_path);
+    parent_ = checkpoint_identity(final_path);
     flush_to_disk(folder_);
     point_latest_at(folder_, name, progress_);
     flush_to_disk(folder_);
@@ -336,11 +336,11 @@ void StoredCheckpoint::read(const StateSlice& piece, std::span<float> values) co
                                                 : *second_moments_.at(piece.parameter);
   const std::span<const float> stored = tensor.values.subspan(piece.first, values.size());
   std::ranges::copy(stored, values.begin());
-  (piece.block == StateBlock::kValue ? model_ : optimizer_).forget(stored);
+  (piece.block == StateBlock::kValue ? model_ : optimizer_).release_pages(stored);
   if (!all_finite(values))
     throw_error(ErrorCode::kDataLoss,
-                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an "
-                "older one",
+                "the checkpoint {} contains a value that is not finite ({}): training had "
+                "diverged; resume from an older one",
                 path_.string(), name_of(piece.block, heading_.parameters.at(piece.parameter).name));
 }
 

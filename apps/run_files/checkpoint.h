@@ -81,7 +81,9 @@ class CheckpointStore {
                   ReplaceMethod replace_by = ReplaceMethod::kExchange);
 
   /// Sets the parent of the next checkpoint. Each later one has the previous one as its parent.
-  void follow(const std::filesystem::path& checkpoint) { parent_ = identify(checkpoint); }
+  void set_parent(const std::filesystem::path& checkpoint) {
+    parent_ = checkpoint_identity(checkpoint);
+  }
 
   /// Writes a checkpoint and returns its folder. `fill` passes every element of every block once,
   /// in pieces of any size and order; its exceptions are rethrown. Throws Error(kUnavailable) if

@@ -98,8 +98,8 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
       steps.push_back(parse(Json::parse(text.begin() + begin, text.begin() + end)));
     } catch (const nlohmann::json::exception&) {
       throw_error(ErrorCode::kDataLoss,
-                  "{}:{}: this line is not the figures of a step, so the file is damaged; remove "
-                  "the line, and the run resumes without these figures",
+                  "{}:{}: the line is not valid, so the file is damaged; remove the line to resume "
+                  "without the metrics of that step",
                   path.string(), line);
     }
     begin = end + 1;
@@ -112,14 +112,14 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done, const fs::path&
   if (!refused.empty()) {
     for (const StepMetrics& m : read_metrics(refused))
       if (m.step == (steps_.empty() ? 1 : steps_.back().step + 1)) steps_.push_back(m);
-    refused_ = ::open(refused.c_str(), O_WRONLY | O_CLOEXEC);
+    mirror_fd_ = ::open(refused.c_str(), O_WRONLY | O_CLOEXEC);
   }
   rollback(steps_done);
 }
 
 MetricsFile::~MetricsFile() {
   close();
-  if (refused_ >= 0) ::close(refused_);
+  if (mirror_fd_ >= 0) ::close(mirror_fd_);
 }
 
 void MetricsFile::close() {
@@ -130,11 +130,11 @@ void MetricsFile::close() {
 void MetricsFile::rollback(std::int64_t steps_done) {
   std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
   close();
-  problem_.reset();
+  write_error_.reset();
   try {
     open();
   } catch (const Error& error) {
-    problem_ = error;
+    write_error_ = error;
   }
   copied_ = 0;
   mirror_pending();
@@ -142,19 +142,19 @@ void MetricsFile::rollback(std::int64_t steps_done) {
 
 /// Updates the copy of the held-back lines in the `refused` file.
 void MetricsFile::mirror_pending() {
-  if (refused_ < 0) return;
-  if (unwritten_.size() < copied_) copied_ = 0;
-  const std::string_view more = std::string_view(unwritten_).substr(copied_);
+  if (mirror_fd_ < 0) return;
+  if (pending_lines_.size() < copied_) copied_ = 0;
+  const std::string_view more = std::string_view(pending_lines_).substr(copied_);
   const auto end = static_cast<off_t>(copied_);
-  if (::ftruncate(refused_, end) == 0 &&
-      ::pwrite(refused_, more.data(), more.size(), end) == std::ssize(more))
-    copied_ = unwritten_.size();
+  if (::ftruncate(mirror_fd_, end) == 0 &&
+      ::pwrite(mirror_fd_, more.data(), more.size(), end) == std::ssize(more))
+    copied_ = pending_lines_.size();
 }
 
 /// Opens the file so that it begins with the lines of steps(). Holds back lines that the disk
 /// refuses.
 void MetricsFile::open() {
-  unwritten_.clear();
+  pending_lines_.clear();
   try {
     rewrite_file();
   } catch (const Error&) {
@@ -198,7 +198,8 @@ void MetricsFile::truncate_in_place() {
     if (text.compare(right, line.size(), line) != 0) break;
     right += line.size();
   }
-  for (std::size_t i = kept; i < steps_.size(); ++i) unwritten_ += to_json_line(steps_[i]) + "\n";
+  for (std::size_t i = kept; i < steps_.size(); ++i)
+    pending_lines_ += to_json_line(steps_[i]) + "\n";
   size_ = static_cast<std::int64_t>(right);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ >= 0 && ::ftruncate(fd_, size_) == 0) return;
@@ -208,16 +209,16 @@ void MetricsFile::truncate_in_place() {
 }
 
 void MetricsFile::write_pending() {
-  if (unwritten_.empty()) return;
+  if (pending_lines_.empty()) return;
   try {
-    write_fully(fd_, unwritten_, path_);
+    write_fully(fd_, pending_lines_, path_);
   } catch (...) {
     // drops a partial line, to which the next one would be appended
     [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
     throw;
   }
-  size_ += std::ssize(unwritten_);
-  unwritten_.clear();
+  size_ += std::ssize(pending_lines_);
+  pending_lines_.clear();
 }
 
 void copy_metrics(const fs::path& from, const fs::path& to) {
@@ -246,13 +247,13 @@ void MetricsFile::append(const StepMetrics& metrics) {
     if (fd_ < 0) {
       open();
     } else {
-      unwritten_ += to_json_line(metrics) + "\n";
+      pending_lines_ += to_json_line(metrics) + "\n";
       write_pending();
     }
-    if (problem_) mirror_pending();  // clears the copy
-    problem_.reset();
+    if (write_error_) mirror_pending();  // clears the copy
+    write_error_.reset();
   } catch (const Error& error) {
-    problem_ = error;
+    write_error_ = error;
     mirror_pending();
     throw;
   }
@@ -261,8 +262,8 @@ void MetricsFile::append(const StepMetrics& metrics) {
 void MetricsFile::flush() {
   if (fd_ < 0) open();
   write_pending();
-  if (problem_) mirror_pending();
-  problem_.reset();
+  if (write_error_) mirror_pending();
+  write_error_.reset();
   flush_fully(fd_, path_);
 }
 

@@ -61,11 +61,11 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Drops the lines after `steps_done` steps, since those steps are repeated. Sets problem() if
-  /// the disk refuses.
+  /// Drops the lines after `steps_done` steps, since those steps are repeated. Sets write_error()
+  /// if the disk refuses.
   void rollback(std::int64_t steps_done);
   /// Reason why lines are held back; nullopt if the file has all lines.
-  const std::optional<Error>& problem() const { return problem_; }
+  const std::optional<Error>& write_error() const { return write_error_; }
 
   /// Adds a step and writes its line. Throws Error(kUnavailable) if the disk refuses. The step is
   /// in steps() even then, and its line is retried with the next one. The file has complete lines
@@ -87,12 +87,12 @@ class MetricsFile {
 
   std::filesystem::path path_;
   std::vector<StepMetrics> steps_;
-  int fd_ = -1;            ///< -1 if the file could not be opened yet.
-  std::int64_t size_ = 0;  ///< Bytes of the complete lines in the file.
-  std::string unwritten_;  ///< Lines that the disk has refused.
-  int refused_ = -1;       ///< Descriptor of a file with a copy of `unwritten_`; -1: none.
+  int fd_ = -1;                ///< -1 if the file could not be opened yet.
+  std::int64_t size_ = 0;      ///< Bytes of the complete lines in the file.
+  std::string pending_lines_;  ///< Lines that the disk has refused.
+  int mirror_fd_ = -1;         ///< Descriptor of a file with a copy of `pending_lines_`; -1: none.
   std::size_t copied_ = 0;
-  std::optional<Error> problem_;
+  std::optional<Error> write_error_;
 };
 
 }  // namespace weft::apps

@@ -61,7 +61,7 @@ fs::path set_aside_failed(const fs::path& path) {
 
 bool RunDirectory::has_results() const { return results_in(path_); }
 
-std::optional<fs::path> RunDirectory::give_back() {
+std::optional<fs::path> RunDirectory::restore_earlier_run() {
   if (!moved_aside_) return std::nullopt;
   const fs::path failed = set_aside_failed(path_);
   fs::rename(*moved_aside_, path_);
@@ -96,8 +96,8 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
       }
     } else if (!fs::is_empty(path)) {
       throw_error(ErrorCode::kAlreadyExists,
-                  "{} holds files that no run has written; empty it yourself, or choose another "
-                  "folder with --out",
+                  "{} contains files that are not a run's; empty the folder or choose another one "
+                  "with --out",
                   path.string());
     }
   }

@@ -30,7 +30,7 @@ class RunDirectory {
   bool has_results() const;
   /// Handles a run that has failed without results: moves its folder to PATH.failed and the earlier
   /// run back to PATH. Does nothing if prepare() moved no run. Returns PATH.failed.
-  std::optional<std::filesystem::path> give_back();
+  std::optional<std::filesystem::path> restore_earlier_run();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
@@ -45,7 +45,7 @@ class RunDirectory {
   /// Folder with copies of small files that the run file names, and the first driver's prepared
   /// data.
   std::filesystem::path inputs() const { return path_ / "inputs"; }
-  /// File with PreparedData::kept.
+  /// File with PreparedData::restart_data.
   std::filesystem::path prepared() const { return inputs() / "prepared"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path best() const { return path_ / "best.safetensors"; }

@@ -88,8 +88,9 @@ std::string loss_rows(const RunSummary& s, const Style& style) {
                                    s.steps > 1 ? "   (mean of the last steps, at most 10)" : ""));
   if (s.last_validation_loss) text += style.row("validation loss", validation_loss(s, style));
   if (s.best_validation_loss && s.best_validation_step != s.last_validation_step)
-    text += style.row("least of them", fmt::format("{:.3f} after step {}", *s.best_validation_loss,
-                                                   s.best_validation_step));
+    text += style.row(
+        "best validation",
+        fmt::format("{:.3f} after step {}", *s.best_validation_loss, s.best_validation_step));
   if (s.skipped_updates > 0)
     text += style.row("updates skipped", fmt::format("{} of {}: their gradients were not finite",
                                                      s.skipped_updates, s.steps));
@@ -119,7 +120,7 @@ std::string file_list(const RunSummary& s, const RunDirectory& directory, const 
   text += style.file("summary.json", "the numbers above");
   text += style.file("loss.svg", "the losses, drawn");
   text += style.file("timeline.svg", "one step, drawn: compute and transfers of every device");
-  text += style.file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
+  text += style.file("trace.json", "the same as a trace: open it at ui.perfetto.dev");
   for (const auto& [name, what] : s.report.files) text += style.file(name, what);
   if (std::filesystem::exists(directory.best()))
     text += style.file(directory.best().filename(),
@@ -134,8 +135,8 @@ std::string file_list(const RunSummary& s, const RunDirectory& directory, const 
   // On a cluster that another user started, the logs are on the hosts.
   const bool has_logs = std::filesystem::is_directory(directory.logs()) &&
                         !std::filesystem::is_empty(directory.logs());
-  return has_logs ? text + style.file("logs/", "what every process said")
-                  : text + fmt::format("\n  what its processes said: weft logs {}\n", s.name);
+  return has_logs ? text + style.file("logs/", "logs of all processes")
+                  : text + fmt::format("\n  logs of its processes: weft logs {}\n", s.name);
 }
 
 }  // namespace

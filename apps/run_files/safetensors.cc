@@ -199,7 +199,7 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
   check_filled(std::move(extents), body.size(), path);
 }
 
-void SafetensorsFile::forget(std::span<const float> values) const {
+void SafetensorsFile::release_pages(std::span<const float> values) const {
   // Ignores values that are not in the mapped file: dropping a copy would lose it.
   const auto* first = reinterpret_cast<const std::byte*>(values.data());
   const auto mapped = mapped_.bytes();

@@ -76,7 +76,7 @@ class SafetensorsFile {
   std::vector<std::string> names() const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Releases the memory of mapped values that were copied. They may be read again.
-  void forget(std::span<const float> values) const;
+  void release_pages(std::span<const float> values) const;
 
  private:
   struct Entry {

@@ -37,7 +37,7 @@ std::uint64_t spill_block_for(std::uint64_t memory, std::uint32_t partitions) {
 
 }  // namespace
 
-std::uint64_t SelectionMemory::most() const {
+std::uint64_t SelectionMemory::peak() const {
   return base + exchange + std::max(spills + shard, partition);
 }
 
@@ -49,7 +49,7 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
   // and the blocks being filled, one for each rank
   memory.exchange = plan.settings.exchange_budget + 2 * kFilled;
   memory.spills = plan.settings.spill_block * rounds.partitions + 2 * kMiB;
-  memory.shard = share(points, shards) * (plan.settings.bounded ? kBoundBytes : 1);
+  memory.shard = share(points, shards) * (plan.settings.use_bounding ? kBoundBytes : 1);
   RoundOptions options = rounds;
   options.count = plan.settings.count;
   const double neighbours = static_cast<double>(edges) / static_cast<double>(points);
@@ -85,8 +85,8 @@ void check_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t
   std::uint64_t least = cap / kMiB + 1;
   while (!fits(least * kMiB)) ++least;
   throw_error(ErrorCode::kInvalidArgument,
-              "cluster.memory is {}, too little to make the graph of {} points of {} numbers each; "
-              "the least that works is {} MiB",
+              "cluster.memory is {}, too small to make the graph of {} points of {} numbers each; "
+              "set it to at least {} MiB",
               format_bytes(cap), points, width, least);
 }
 
@@ -100,7 +100,7 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
     const std::uint64_t others = kBase + plan.settings.exchange_budget + 2 * kFilled + kMiB;
     plan.rounds.most_bytes = cap > others ? cap - others : 0;
     plan.rounds.neighbours = static_cast<double>(edges) / static_cast<double>(points);
-    return forecast_memory(plan, points, edges, shards).most();
+    return forecast_memory(plan, points, edges, shards).peak();
   };
   const std::uint32_t asked = plan.rounds.partitions;
   if (asked == 0 && memory == 0) {
@@ -128,12 +128,12 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
     }
     (fits ? high : low) = middle;
   }
-  throw_error(ErrorCode::kInvalidArgument,
-              "cluster.memory is {}, too little to select from {} points{}; the least that works "
-              "is {} MiB{}",
-              format_bytes(memory), points,
-              asked == 0 ? "" : " in " + std::to_string(asked) + " partitions", high,
-              asked == 0 ? "" : ", or use more partitions");
+  throw_error(
+      ErrorCode::kInvalidArgument,
+      "cluster.memory is {}, too small to select from {} points{}; set it to at least {} MiB{}",
+      format_bytes(memory), points,
+      asked == 0 ? "" : " in " + std::to_string(asked) + " partitions", high,
+      asked == 0 ? "" : ", or use more partitions");
 }
 
 }  // namespace weft::apps

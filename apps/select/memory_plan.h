@@ -17,7 +17,7 @@ struct SelectionMemory {
 
   /// Returns the peak. Partitions are solved at another time than points are spilled and bounds
   /// kept.
-  std::uint64_t most() const;
+  std::uint64_t peak() const;
 };
 
 /// Forecasts the memory of a plan with known partitions. `edges` counts the directed edges of all

@@ -53,8 +53,7 @@ ProgressFile::ProgressFile(const std::filesystem::path& folder) : path_(folder /
     if (json_.contains("selection")) progress_of(json_.at("selection"));
   } catch (const nlohmann::json::exception&) {
     throw_error(ErrorCode::kDataLoss,
-                "{} does not say how far the selection is, so it is damaged; remove it to begin "
-                "anew",
+                "{} is damaged: it has no progress of the selection; remove it to start again",
                 path_.string());
   }
 }

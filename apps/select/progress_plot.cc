@@ -46,7 +46,7 @@ std::vector<StageGroup> groups_of(std::span<const SelectionStage> stages) {
            "round of m partitions"}};
 }
 
-std::string told(const SelectionStage& stage, std::size_t number) {
+std::string tooltip_of(const SelectionStage& stage, std::size_t number) {
   const auto text = [](std::uint64_t count) { return with_thousands(static_cast<double>(count)); };
   return fmt::format("after {} {}: {} chosen, {} in play, {} left out; {}",
                      stage.partitions > 0 ? "round" : "step", number, text(stage.chosen),
@@ -66,7 +66,7 @@ void draw_group(Svg& svg, const StageGroup& group, const PlotRectangle& shares,
     const double middle = group.left + (static_cast<double>(i) + 0.5) * slot;
     const double left = middle - bar / 2;
     const double all = static_cast<double>(stage.chosen + stage.in_play + stage.left_out);
-    const std::string tooltip = told(stage, i + 1);
+    const std::string tooltip = tooltip_of(stage, i + 1);
     double top = shares.top + shares.height;
     for (const auto& [count, colour] :
          {std::pair(stage.chosen, kChosenBar), std::pair(stage.in_play, kInPlayBar),
@@ -104,7 +104,7 @@ std::vector<SelectionStage> stages_of(std::uint64_t points, std::uint64_t count,
     (grows ? now.chosen : now.left_out) += decided;
     now.in_play -= decided;
     now.seconds = progress.step_seconds.at(step);
-    loop.decided(decided);
+    loop.report_decided(decided);
     stages.push_back(now);
   }
   for (const RoundResult& round : progress.rounds) {

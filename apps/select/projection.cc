@@ -26,7 +26,7 @@ double product(std::span<const double> a, std::span<const double> b) {
 
 /// Removes the part along `other`, normalises the direction to length 1, and returns the length
 /// before normalisation.
-double straighten(Direction& direction, std::span<const double> other) {
+double orthonormalise(Direction& direction, std::span<const double> other) {
   if (!other.empty()) {
     const double along = product(direction, other);
     for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * other[d];
@@ -65,7 +65,7 @@ Direction component(const Centred& rows, std::span<const double> other, double t
   Direction direction(rows.dimensions);
   for (std::size_t d = 0; d < rows.dimensions; ++d)
     direction[d] = static_cast<double>(point_hash(d, 0, 0) >> 11) * 0x1p-53 - 0.5;
-  straighten(direction, other);
+  orthonormalise(direction, other);
   for (int i = 0; i < kMostIterations; ++i) {
     Direction next(rows.dimensions, 0.0);
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -73,7 +73,7 @@ Direction component(const Centred& rows, std::span<const double> other, double t
       const double along = product(row, direction);
       for (std::size_t d = 0; d < rows.dimensions; ++d) next[d] += along * row[d];
     }
-    if (straighten(next, other) <= kLeastShare * total) return {};
+    if (orthonormalise(next, other) <= kLeastShare * total) return {};
     double change = 0;
     for (std::size_t d = 0; d < rows.dimensions; ++d)
       change += (next[d] - direction[d]) * (next[d] - direction[d]);

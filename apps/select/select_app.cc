@@ -70,8 +70,8 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
                        : " to train on (others are held out to validate and test)",
                    prepared.width == 0 ? "" : fmt::format(" of {} numbers", prepared.width),
                    prepared.provenance,
-                   prepared.was_there ? ", there already"
-                                      : ", " + format_seconds(in_seconds(clock.now() - began))));
+                   prepared.was_reused ? ", there already"
+                                       : ", " + format_seconds(in_seconds(clock.now() - began))));
   return prepared;
 }
 
@@ -88,10 +88,10 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
   try {
     if (auto lock = FileLock::try_acquire(file)) return lock;
   } catch (const Error& error) {
-    throw_error(error.code(), "{}; let scratch be a folder that this user may write into",
+    throw_error(error.code(), "{}; set scratch to a folder that this user can write to",
                 error.message());
   }
-  note(fmt::format("another run is making these points in {}: this one waits for them",
+  note(fmt::format("waiting for another run that is making the same points in {}",
                    config.store().string()));
   auto lock = FileLock::acquire(file, [&] { return run.stop.stop_requested(); });
   if (!lock)
@@ -117,7 +117,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
   } else {
     settings.input.vectors = prepared.vectors().string();
   }
-  if (!prepared.flat) settings.input.utilities = prepared.utility().string();
+  if (!prepared.has_uniform_utility) settings.input.utilities = prepared.utility().string();
   settings.store = config.store().string();
   settings.scratch = (config.prepared() / "graph").string();
   settings.count = config.num_local_peers;
@@ -132,7 +132,8 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
   ClusterWorkers<GraphWorker> workers(cluster, recovery, options);
   const GraphSummary summary =
       GraphRun(workers, plan,
-               {.tell = note, .keep = [&](const GraphProgress& now) { progress.write(now); }})
+               {.on_progress = note,
+                .save_progress = [&](const GraphProgress& now) { progress.write(now); }})
           .run(progress.graph());
   workers.all().call<&GraphWorker::clean>().get();
   // An empty search name means that the neighbours were given.
@@ -142,8 +143,8 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
                                             summary.exact ? ", all compared" : "", summary.recall);
   note(fmt::format("graph: {} directed edges, {}{}",
                    with_thousands(static_cast<double>(summary.directed_edges)), how,
-                   summary.was_there ? ", there already"
-                                     : ", " + format_seconds(in_seconds(clock.now() - began))));
+                   summary.was_reused ? ", there already"
+                                      : ", " + format_seconds(in_seconds(clock.now() - began))));
   return {{"directed_edges", summary.directed_edges},
           {"exact", summary.exact},
           {"recall", summary.recall},
@@ -152,7 +153,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
           {"search", summary.search},
           {"search_seconds", summary.search_seconds},
           {"seconds", in_seconds(clock.now() - began)},
-          {"was_there", summary.was_there},
+          {"was_there", summary.was_reused},
           {"digest", summary.digest}};
 }
 
@@ -161,7 +162,7 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
   const SteadyClock clock;
   const TimePoint began = clock.now();
   const std::string folder = config.store().string();
-  workers.repeat(
+  workers.run_with_recovery(
       [&](const auto& all) {
         std::uint64_t edges = 0;
         for (const std::uint64_t of_worker :
@@ -182,17 +183,19 @@ KnownPoints require_points(SelectionWorkers& workers, const SelectConfig& config
                            const std::function<void(const std::string&)>& note) {
   const std::string folder = config.store().string();
   for (bool may_generate = !config.points && !config.input;; may_generate = false) {
-    const auto found = workers.repeat(
-        [&](const auto& all) { return all.template call<&SelectionWorker::there>(folder).get(); },
+    const auto found = workers.run_with_recovery(
+        [&](const auto& all) {
+          return all.template call<&SelectionWorker::inspect_store>(folder).get();
+        },
         [] {});
     const auto lacks = std::ranges::find(found, std::uint64_t{0}, &GroundSet::points);
     if (lacks == found.end())
       return {found.front().points, found.front().directed_edges, found.front().shards, true};
     if (!may_generate)
       throw_error(ErrorCode::kNotFound,
-                  "the points in {} are not there on the host of worker {}: each host has those of "
-                  "its workers; start again with the hosts that they were made on, or remove the "
-                  "folder and make them again",
+                  "the points in {} do not exist on the host of worker {}, as each host stores "
+                  "those of its own workers. Use the hosts of the run that made them, or remove "
+                  "the folder to make them again",
                   folder, lacks - found.begin());
     generate(workers, config, note);
   }
@@ -258,8 +261,8 @@ void show_input(const actors::AppRun& run, const SelectConfig& config) {
   }
   const Screen screen = Screen::standard_output();
   print_row(screen, "input",
-            fmt::format("{}, {}; how many rows is known once it has been read", config.input->path,
-                        kind));
+            fmt::format("{}, {}; the number of rows is not known before it is read",
+                        config.input->path, kind));
   print_row(screen, "objective", objective_text(config.plan));
   print_row(screen, "bounding", bounding_text(config.plan.settings));
 }
@@ -271,7 +274,7 @@ int check_select(const actors::AppRun& run) {
   const std::optional<KnownPoints> there = try_known_points(run, config);
   const SelectionPlan plan = there ? checked_plan(run, config, *there) : SelectionPlan();
   // Recovery of a driver needs a digest from the start, so it uses what is known before the run.
-  const bool is_sure = there && (there->are_there || !config.input);
+  const bool is_sure = there && (there->exists || !config.input);
   if (run.planned)
     run.planned(is_sure ? digest_of(plan, *there) : config.prepared().filename().string());
   if (run.quiet) return kDone;
@@ -295,7 +298,7 @@ int check_select(const actors::AppRun& run) {
   print_row(screen, "bounding", bounding_text(plan.settings));
   print_row(screen, "rounds", rounds_text(plan));
   const SelectionMemory memory = forecast_memory(plan, known.points, known.edges, known.shards);
-  print_row(screen, "memory", format_bytes(memory.most()) + " a process at most");
+  print_row(screen, "memory", format_bytes(memory.peak()) + " a process at most");
   return kDone;
 }
 
@@ -373,22 +376,23 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   print_row(screen, "objective", objective_text(plan));
   print_row(screen, "rounds", rounds_text(plan));
   const SelectionMemory memory = forecast_memory(plan, known.points, known.edges, known.shards);
-  if (config.cluster.memory > 0 && memory.most() > config.cluster.memory)
+  if (config.cluster.memory > 0 && memory.peak() > config.cluster.memory)
     note(
-        fmt::format("a process will need {} by the forecast, and is capped at {}: tried all the "
-                    "same (selection.forecast: warn)",
-                    format_bytes(memory.most()), format_bytes(config.cluster.memory)));
+        fmt::format("warning: a process will need {} by the forecast, but its limit is {} "
+                    "(selection.forecast: warn)",
+                    format_bytes(memory.peak()), format_bytes(config.cluster.memory)));
 
   const std::string digest = digest_of(plan, known);
   const std::optional<SelectionProgress> before = progress.selection(digest);
   SelectionProgress reached = before.value_or(SelectionProgress());
-  SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
-                                           reached = now;
-                                           progress.write(now, digest);
-                                         }});
+  SelectionRun selection(workers, plan,
+                         {.on_progress = note, .save_progress = [&](const SelectionProgress& now) {
+                            reached = now;
+                            progress.write(now, digest);
+                          }});
   const TimePoint selecting = clock.now();
   if (before)
-    note(fmt::format("goes on after {} step{} of bounding and {} round{}", before->decided.size(),
+    note(fmt::format("resuming after {} step{} of bounding and {} round{}", before->decided.size(),
                      before->decided.size() == 1 ? "" : "s", before->round,
                      before->round == 1 ? "" : "s"));
   const SelectionSummary summary = selection.run(before.value_or(SelectionProgress()));
@@ -423,18 +427,18 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       {"recoveries", recoveries},
       {"digest", summary.digest},
       {"cap_bytes", config.cluster.memory},
-      {"forecast_bytes", memory.most()}};
+      {"forecast_bytes", memory.peak()}};
   json.update(made);
   std::uint64_t peak = 0;
-  for (const WorkerUse& use : summary.workers) {
-    peak = std::max(peak, use.peak_bytes);
-    json["workers"].push_back({{"peak_bytes", use.peak_bytes},
-                               {"read_bytes", use.read_bytes},
-                               {"written_bytes", use.written_bytes},
-                               {"sent_bytes", use.sent_bytes},
-                               {"shard_reads", use.shard_reads},
-                               {"bounding_shard_reads", use.bounding_reads},
-                               {"bounding_records", use.records}});
+  for (const ResourceUsage& usage : summary.workers) {
+    peak = std::max(peak, usage.peak_bytes);
+    json["workers"].push_back({{"peak_bytes", usage.peak_bytes},
+                               {"read_bytes", usage.read_bytes},
+                               {"written_bytes", usage.written_bytes},
+                               {"sent_bytes", usage.sent_bytes},
+                               {"shard_reads", usage.shard_reads},
+                               {"bounding_shard_reads", usage.bounding_reads},
+                               {"bounding_records", usage.records}});
   }
   write_durably(run.out / "summary.json", json.dump(2) + "\n");
   note(fmt::format(
@@ -450,7 +454,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   if (std::filesystem::exists(run.out / "progress.svg"))
     note((run.out / "progress.svg").string() + " shows how points were decided");
   note(has_map ? (run.out / "map.svg").string() + " shows where the chosen ones lie"
-               : "there is no map.svg, as the graph was not made of vectors");
+               : "no map.svg was drawn, as the graph was not built from vectors");
   if (sheet) note(sheet->string() + " shows some of them beside neighbours that were left out");
   if (prepared && !prepared->data_section.empty())
     note(fmt::format("to train on them, with this data: --set data.subset={}", run.out.string()));

@@ -159,8 +159,7 @@ void read_input(const ConfigNode& node, SelectConfig& config) {
 Objective read_objective(const ConfigNode& node) {
   double alpha = 0.5;
   std::vector<std::int64_t> weights;
-  node.read("alpha", alpha,
-            "What usefulness counts, against unlikeness to what is chosen: 1 is usefulness alone",
+  node.read("alpha", alpha, "Weight of usefulness against diversity; 1 ignores diversity",
             {.min = 0.001, .max = 1.0});
   node.read("weights", weights,
             "Instead of alpha: weights of utility and similarity, such as [30, 1]");
@@ -195,7 +194,8 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
       "bounding", bounding,
       EnumNames<Bounding>{
           {"off", Bounding::kOff}, {"exact", Bounding::kExact}, {"uniform", Bounding::kUniform}},
-      "Whether rows are decided by bounds before the rounds: exactly, or by a sample");
+      "Accept or reject rows by bounds before the rounds: exact bounds, or bounds from sampled "
+      "edges (uniform)");
   node.read("sample", sample, "Share of a row's neighbours in the sample of bounding: uniform",
             {.min = 0.001, .max = 1.0});
   node.read_enum("sampling", sampling,
@@ -228,13 +228,14 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
   node.read("adaptive", rounds.adaptive,
             "Whether later rounds have fewer partitions, as fewer rows are left");
   node.read("delta", delta,
-            "Rows that a round leaves, as a share of an even descent to the budget; less is faster",
+            "How slowly the rounds shrink: 1 shrinks evenly to the budget, 0 reaches it in the "
+            "first round; less is faster",
             {.min = 0.0, .max = 1.0});
   node.read("seed", settings.seed, "Start of the random numbers that make partitions and samples");
   node.finish();
-  settings.bounded = bounding != Bounding::kOff;
+  settings.use_bounding = bounding != Bounding::kOff;
   settings.sample = bounding == Bounding::kUniform ? thousandths(sample) : 1000;
-  settings.fresh = bounding == Bounding::kUniform && sampling == Sampling::kFresh;
+  settings.resample_edges = bounding == Bounding::kUniform && sampling == Sampling::kFresh;
   rounds.delta = thousandths(delta);
   rounds.seed = settings.seed;
 }

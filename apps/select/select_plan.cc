@@ -56,9 +56,9 @@ std::string points_text(const SelectConfig& config, const KnownPoints& known) {
                      with_thousands(static_cast<double>(known.points)),
                      static_cast<double>(known.edges) / static_cast<double>(known.points),
                      format_bytes(bytes),
-                     known.are_there ? fmt::format(" in {}", config.store().string())
-                     : config.input  ? ", expected"
-                                     : ", to be generated");
+                     known.exists   ? fmt::format(" in {}", config.store().string())
+                     : config.input ? ", expected"
+                                    : ", to be generated");
 }
 
 std::string objective_text(const SelectionPlan& plan) {
@@ -66,10 +66,11 @@ std::string objective_text(const SelectionPlan& plan) {
 }
 
 std::string bounding_text(const SelectionSettings& settings) {
-  if (!settings.bounded) return "off";
+  if (!settings.use_bounding) return "off";
   if (settings.sample == 1000) return "exact";
-  return fmt::format("{:.1f} % of edges, uniform, {}", settings.sample / 10.0,
-                     settings.fresh ? "drawn anew in every step" : "the same in every step");
+  return fmt::format(
+      "{:.1f} % of edges, uniform, {}", settings.sample / 10.0,
+      settings.resample_edges ? "drawn anew in every step" : "the same in every step");
 }
 
 std::string rounds_text(const SelectionPlan& plan) {
@@ -99,7 +100,7 @@ nlohmann::ordered_json plan_json(const SelectConfig& config, const KnownPoints& 
         {{"points", round.points}, {"partitions", round.partitions}, {"stay", round.stay}});
   json["process_bytes"] = {{"base", memory.base},         {"exchange", memory.exchange},
                            {"spills", memory.spills},     {"partition", memory.partition},
-                           {"shard", memory.shard},       {"at_most", memory.most()},
+                           {"shard", memory.shard},       {"at_most", memory.peak()},
                            {"cap", config.cluster.memory}};
   if (known.width > 0) {
     const bool exact = known.points < GraphPlan().exact_below;
@@ -140,7 +141,7 @@ std::string plan_text(const SelectConfig& config, const KnownPoints& known,
       of("at_most"), of("base"), of("exchange"), of("partition"), of("spills"), of("shard"),
       config.cluster.memory == 0 ? ", without a cap"
       : bytes["at_most"] > bytes["cap"]
-          ? fmt::format("; the cap is {}, too little, and tried all the same "
+          ? fmt::format("; the cap is {}, which is too small, but the run starts anyway "
                         "(selection.forecast: warn)",
                         of("cap"))
           : "; the cap is " + of("cap"));
@@ -170,8 +171,8 @@ std::string digest_of(const SelectionPlan& plan, const KnownPoints& known) {
   const RoundOptions& r = plan.rounds;
   std::string text =
       fmt::format("{} {} {} | {} {}:{} {} {} {} {} | {} {} {} {}", s.points, known.points,
-                  known.edges, s.count, s.utility, s.similarity, s.seed, s.sample, s.fresh,
-                  s.bounded, r.partitions, r.rounds, r.adaptive, r.delta);
+                  known.edges, s.count, s.utility, s.similarity, s.seed, s.sample, s.resample_edges,
+                  s.use_bounding, r.partitions, r.rounds, r.adaptive, r.delta);
   RoundOptions options = r;
   options.count = s.count;
   for (const PlannedRound& round : plan_rounds(known.points, options))

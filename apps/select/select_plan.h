@@ -15,7 +15,7 @@ namespace weft::apps {
 struct KnownPoints {
   std::uint64_t points = 0, edges = 0;  ///< Directed edges.
   std::uint32_t shards = ShardLayout::kShards;
-  bool are_there = false;   ///< True if the store exists.
+  bool exists = false;      ///< True if the store exists.
   std::uint64_t width = 0;  ///< Width of the graph's vectors. 0 if no graph is built.
 };
 

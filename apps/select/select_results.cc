@@ -14,7 +14,7 @@
 #include "apps/parquet/parquet.h"
 #include "apps/select/point_sample.h"
 #include "apps/select_input/contact_sheet.h"
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
@@ -72,7 +72,7 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
                                                    const std::filesystem::path& folder) {
   std::ofstream table(folder / "chosen.tsv");
   std::ofstream ids(ChosenRows::rows_in(folder), std::ios::binary);
-  std::optional<RowPlaces> places;
+  std::optional<RowOriginReader> places;
   const bool has_ids = prepared != nullptr && prepared->has_ids;
   const bool has_contents = prepared != nullptr && prepared->kind != InputKind::kVectors;
   if (has_ids || has_contents) places.emplace(prepared->places());
@@ -89,7 +89,7 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
     table << fmt::format("{}\t{:.5f}\t{}\t{}", point.id, point.utility / 65535.0, point.gain,
                          point.round == 0 ? "bound" : fmt::format("round {}", point.round));
     if (places) {
-      const RowPlace place = places->at(point.id);
+      const RowOrigin place = places->at(point.id);
       const auto number = [](const std::optional<std::uint64_t>& value) {
         return value ? std::to_string(*value) : std::string();
       };
@@ -113,7 +113,8 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
   if (!table.flush() || !ids.flush())
     throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
                 folder.string());
-  ChosenRows::describe(folder, count, points, prepared == nullptr ? "" : prepared->data_digest);
+  ChosenRows::write_description(folder, count, points,
+                                prepared == nullptr ? "" : prepared->data_digest);
   if (!has_contents) return std::nullopt;
   const std::vector<PointId> shown = drawn.take();
   std::vector<RejectedNeighbour> neighbours;

@@ -32,7 +32,7 @@ std::string json_of(const PreparedInput& prepared, const std::string& path) {
                                        {"kind", to_string(prepared.kind)},
                                        {"rows", prepared.rows},
                                        {"width", prepared.width},
-                                       {"flat", prepared.flat},
+                                       {"flat", prepared.has_uniform_utility},
                                        {"has_ids", prepared.has_ids},
                                        {"has_neighbours", prepared.has_neighbours},
                                        {"made_of", prepared.provenance},
@@ -40,7 +40,7 @@ std::string json_of(const PreparedInput& prepared, const std::string& path) {
                                        {"data_digest", prepared.data_digest},
                                        {"data", prepared.data_section},
                                        {"digest", prepared.digest},
-                                       {"request", prepared.request},
+                                       {"request", prepared.request_digest},
                                        {"seconds", prepared.seconds}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -56,8 +56,8 @@ InputKind kind_named(const std::string& name) {
 std::optional<PreparedInput> find(const fs::path& folder, const std::string& request) {
   try {
     std::optional<PreparedInput> found = read_prepared_input(folder);
-    if (!found || found->request != request) return std::nullopt;
-    found->was_there = true;
+    if (!found || found->request_digest != request) return std::nullopt;
+    found->was_reused = true;
     return found;
   } catch (const Error&) {
     return std::nullopt;  // damaged, so prepared again
@@ -76,14 +76,14 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
     prepared.kind = kind_named(json.at("kind").get<std::string>());
     json.at("rows").get_to(prepared.rows);
     json.at("width").get_to(prepared.width);
-    json.at("flat").get_to(prepared.flat);
+    json.at("flat").get_to(prepared.has_uniform_utility);
     json.at("has_ids").get_to(prepared.has_ids);
     json.at("has_neighbours").get_to(prepared.has_neighbours);
     json.at("made_of").get_to(prepared.provenance);
     json.at("data_digest").get_to(prepared.data_digest);
     json.at("data").get_to(prepared.data_section);
     json.at("digest").get_to(prepared.digest);
-    json.at("request").get_to(prepared.request);
+    json.at("request").get_to(prepared.request_digest);
     json.at("seconds").get_to(prepared.seconds);
   } catch (const std::exception& error) {
     throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it, to prepare the input again",
@@ -95,7 +95,7 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
   };
   if ((prepared.width > 0 && !has_vectors()) ||
       (prepared.has_neighbours && NpyFile(prepared.similarities()).rows() != prepared.rows) ||
-      (!prepared.flat && NpyFile(prepared.utility()).rows() != prepared.rows))
+      (!prepared.has_uniform_utility && NpyFile(prepared.utility()).rows() != prepared.rows))
     throw_error(ErrorCode::kDataLoss,
                 "{} does not fit the files beside it; remove it, to prepare "
                 "the input again",
@@ -108,12 +108,12 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
   const InputKind kind = kind_of_input(input.path);
   if (!is_parquet(input.path) && !(input.id.empty() && input.neighbours.empty()))
     throw_error(ErrorCode::kInvalidArgument,
-                "input.id and a column in input.neighbors are of Parquet files, but {} is none: "
-                "leave them out",
+                "input.id and a column in input.neighbors apply to Parquet files only, and {} is "
+                "not one: remove them",
                 input.path);
   const std::string request = request_of(input, kind);
   if (auto found = find(folder, request)) return *std::move(found);
-  PreparedInput result{.folder = folder, .kind = kind, .request = request};
+  PreparedInput result{.folder = folder, .kind = kind, .request_digest = request};
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed)

@@ -20,7 +20,7 @@ namespace weft::apps {
 ///   utility.npy       float32 of at least 0 per row; absent if flat
 ///   neighbours.npy    int64, row numbers of each row's neighbours, -1 for none; similarities.npy;
 ///                     both only if the input has neighbours
-///   rows.jsonl        origin of each row (row_places.h); absent for vectors without ids
+///   rows.jsonl        origin of each row (row_origin.h); absent for vectors without ids
 ///   input.json        this object, written last
 ///
 /// A value.
@@ -28,18 +28,18 @@ struct PreparedInput {
   std::filesystem::path folder;
   InputKind kind = InputKind::kVectors;
   std::uint64_t rows = 0, width = 0;
-  bool flat = true;              ///< True if all utilities are equal.
-  bool has_ids = false;          ///< True if places have the input's row ids: see RowPlace.
-  bool has_neighbours = false;   ///< True if the input has neighbours. `width` may then be 0.
-  std::string provenance = {};   ///< Text for users: "features of a coarse model (..), margins".
-  std::string data_digest = {};  ///< Digest of the data set, which `data.subset` checks.
-  std::string digest = {};       ///< Digest of vectors and utilities.
+  bool has_uniform_utility = true;  ///< True if all utilities are equal.
+  bool has_ids = false;             ///< True if places have the input's row ids: see RowOrigin.
+  bool has_neighbours = false;      ///< True if the input has neighbours. `width` may then be 0.
+  std::string provenance = {};      ///< Text for users: "features of a coarse model (..), margins".
+  std::string data_digest = {};     ///< Digest of the data set, which `data.subset` checks.
+  std::string digest = {};          ///< Digest of vectors and utilities.
   /// `data:` section of a run that trains on the chosen rows. Empty if no app can.
   std::string data_section = {};
   std::map<std::string, double> seconds = {};  ///< Durations by activity.
-  std::string request = {};  ///< Digest of the input's files and settings. Prepared again if it
-                             ///< differs.
-  bool was_there = false;    ///< True if found on disk, not prepared again.
+  /// Digest of the input's files and settings. Prepared again if it differs.
+  std::string request_digest = {};
+  bool was_reused = false;  ///< True if found on disk, not prepared again.
 
   std::filesystem::path vectors() const { return folder / "vectors.npy"; }
   std::filesystem::path utility() const { return folder / "utility.npy"; }

@@ -11,16 +11,16 @@
 #include "apps/data/text_files.h"
 #include "apps/images/idx_file.h"
 #include "apps/images/image_folder.h"
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
 namespace {
 
-std::map<std::uint64_t, RowPlace> places_of(const PreparedInput& prepared,
-                                            const std::set<std::uint64_t>& rows) {
-  RowPlaces file(prepared.places());
-  std::map<std::uint64_t, RowPlace> places;
+std::map<std::uint64_t, RowOrigin> places_of(const PreparedInput& prepared,
+                                             const std::set<std::uint64_t>& rows) {
+  RowOriginReader file(prepared.places());
+  std::map<std::uint64_t, RowOrigin> places;
   for (const std::uint64_t row : rows) places.emplace(row, file.at(row));
   return places;
 }

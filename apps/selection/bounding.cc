@@ -19,17 +19,17 @@ std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf
   while (!search.is_found()) {
     KthLargest::Counts counts(KthLargest::kBins, 0);
     for (std::uint32_t row = 0; row < bounds.size(); ++row) {
-      if (bounds.fate(row) != PointState::kOpen) continue;
+      if (bounds.state_of(row) != PointState::kOpen) continue;
       if (const auto bin = search.bin_of(bound_of(row))) ++counts[*bin];
     }
-    search.narrow(counts);
+    search.end_pass(counts);
   }
   return search.value();
 }
 
 }  // namespace
 
-bool EdgeSample::has(PointId point, PointId neighbour) const {
+bool EdgeSample::contains(PointId point, PointId neighbour) const {
   // Purpose 1 of the hash draws edges; 0 breaks ties.
   const std::uint64_t hash = point_hash(neighbour, point_hash(point, seed, 1), step);
   return draw_below(1000, hash) < thousandths;
@@ -40,7 +40,7 @@ PointBounds::PointBounds(const Objective& objective, std::vector<std::int64_t> g
       gains_(std::move(gains)),
       open_(gains_.size(), 0),
       accepted_(gains_.size(), 0),
-      fates_(gains_.size(), PointState::kOpen),
+      states_(gains_.size(), PointState::kOpen),
       num_open_(gains_.size()) {}
 
 PointBounds::PointBounds(const Objective& objective, std::span<const std::byte> state)
@@ -56,10 +56,10 @@ PointBounds::PointBounds(const Objective& objective, std::span<const std::byte> 
   read_into(gains_);
   read_into(open_);
   read_into(accepted_);
-  read_into(fates_);
-  for (const PointState& fate : fates_) {
-    if (fate > PointState::kDiscarded) reader.fail("it is no state of bounds");
-    if (fate == PointState::kOpen) ++num_open_;
+  read_into(states_);
+  for (const PointState& row_state : states_) {
+    if (row_state > PointState::kDiscarded) reader.fail("it is no state of bounds");
+    if (row_state == PointState::kOpen) ++num_open_;
   }
 }
 
@@ -69,24 +69,24 @@ std::vector<std::byte> PointBounds::state() const {
   writer.write_bytes(std::as_bytes(std::span(gains_)));
   writer.write_bytes(std::as_bytes(std::span(open_)));
   writer.write_bytes(std::as_bytes(std::span(accepted_)));
-  writer.write_bytes(std::as_bytes(std::span(fates_)));
+  writer.write_bytes(std::as_bytes(std::span(states_)));
   return std::move(writer).take();
 }
 
 void PointBounds::clear_open() { std::ranges::fill(open_, 0); }
 
-void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointState fate,
+void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointState new_state,
                                     bool counted) {
   if (counted) open_[row] -= s;
-  if (fate == PointState::kAccepted) accepted_[row] += s;
+  if (new_state == PointState::kAccepted) accepted_[row] += s;
 }
 
 template <typename Decides>
-std::vector<std::uint32_t> PointBounds::decide(PointState fate, const Decides& decides) {
+std::vector<std::uint32_t> PointBounds::decide(PointState new_state, const Decides& decides) {
   std::vector<std::uint32_t> rows;
   for (std::uint32_t row = 0; row < size(); ++row) {
-    if (fates_[row] != PointState::kOpen || !decides(row)) continue;
-    fates_[row] = fate;
+    if (states_[row] != PointState::kOpen || !decides(row)) continue;
+    states_[row] = new_state;
     rows.push_back(row);
   }
   num_open_ -= rows.size();
@@ -103,12 +103,12 @@ std::vector<std::uint32_t> PointBounds::accept_above(std::int64_t threshold) {
                 [&](std::uint32_t row) { return at_least(row) > threshold; });
 }
 
-std::vector<std::uint32_t> PointBounds::decide_all(PointState fate) {
-  return decide(fate, [](std::uint32_t) { return true; });
+std::vector<std::uint32_t> PointBounds::decide_all(PointState new_state) {
+  return decide(new_state, [](std::uint32_t) { return true; });
 }
 
-void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointState fate) {
-  for (const std::uint32_t row : rows) fates_.at(row) = fate;
+void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointState new_state) {
+  for (const std::uint32_t row : rows) states_.at(row) = new_state;
   num_open_ -= rows.size();
 }
 
@@ -119,7 +119,7 @@ BoundingLoop::BoundingLoop(std::uint64_t open, std::uint64_t wanted)
   else if (open_ == wanted_) next_ = Step::kAcceptRest;
 }
 
-void BoundingLoop::decided(std::uint64_t points) {
+void BoundingLoop::report_decided(std::uint64_t points) {
   const Step step = next_;
   open_ -= points;
   if (step == Step::kGrow || step == Step::kAcceptRest) wanted_ -= points;
@@ -142,7 +142,7 @@ void BoundingLoop::decided(std::uint64_t points) {
 }
 
 BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, std::uint64_t count,
-                           EdgeSample sample, bool fresh) {
+                           EdgeSample sample, bool resample_edges) {
   if (count < 1 || count > graph.size())
     throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen", count,
                 graph.size());
@@ -153,14 +153,14 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
       visit(graph.neighbours[edge], graph.similarities[edge]);
   };
   const auto has = [&](std::uint32_t row, std::uint32_t neighbour) {
-    return sample.has(graph.ids[row], graph.ids[neighbour]);
+    return sample.contains(graph.ids[row], graph.ids[neighbour]);
   };
   const auto draw = [&] {
     bounds.clear_open();
-    if (fresh) sample.step = loop.steps();
+    if (resample_edges) sample.step = loop.steps();
     for (std::uint32_t row = 0; row < graph.size(); ++row) {
       for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        if (bounds.fate(neighbour) == PointState::kOpen && has(row, neighbour))
+        if (bounds.state_of(neighbour) == PointState::kOpen && has(row, neighbour))
           bounds.add_open(row, s);
       });
     }
@@ -182,18 +182,18 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
     }
     for (const std::uint32_t row : rows) {
       for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        bounds.neighbour_decided(neighbour, s, bounds.fate(row), has(neighbour, row));
+        bounds.neighbour_decided(neighbour, s, bounds.state_of(row), has(neighbour, row));
       });
     }
-    loop.decided(rows.size());
-    if (fresh) draw();
+    loop.report_decided(rows.size());
+    if (resample_edges) draw();
   }
   BoundedPoints result;
   result.wanted = loop.wanted();
   result.steps = loop.steps() - 1;
   for (std::uint32_t row = 0; row < graph.size(); ++row) {
-    if (bounds.fate(row) == PointState::kAccepted) result.accepted.push_back(row);
-    if (bounds.fate(row) != PointState::kOpen) continue;
+    if (bounds.state_of(row) == PointState::kAccepted) result.accepted.push_back(row);
+    if (bounds.state_of(row) != PointState::kOpen) continue;
     result.open.push_back(row);
     result.gains.push_back(bounds.at_most(row));
   }

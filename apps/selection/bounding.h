@@ -20,7 +20,7 @@ struct EdgeSample {
   std::uint64_t step = 0;
 
   /// Returns true if the sample has the edge, as seen from `point`.
-  bool has(PointId point, PointId neighbour) const;
+  bool contains(PointId point, PointId neighbour) const;
 };
 
 /// Bounds and states of the points of one owner. The upper bound is a point's gain beside the
@@ -36,7 +36,7 @@ class PointBounds {
   std::vector<std::byte> state() const;  ///< Serialized bounds, 17 bytes a row.
 
   std::size_t size() const { return gains_.size(); }
-  PointState fate(std::uint32_t row) const { return fates_[row]; }
+  PointState state_of(std::uint32_t row) const { return states_[row]; }
   std::uint64_t num_open() const { return num_open_; }
   std::int64_t at_most(std::uint32_t row) const {
     return gains_[row] - objective_.similarity * accepted_[row];
@@ -50,24 +50,24 @@ class PointBounds {
   /// Removes all open neighbours, which the caller then adds again.
   void clear_open();
   /// Updates a row for a decided neighbour. `counted` is true if add_open() was called for it.
-  void neighbour_decided(std::uint32_t row, std::uint16_t s, PointState fate, bool counted);
+  void neighbour_decided(std::uint32_t row, std::uint16_t s, PointState new_state, bool counted);
 
   // Steps. Each returns the decided rows in ascending order.
   std::vector<std::uint32_t> discard_below(std::int64_t threshold);
   std::vector<std::uint32_t> accept_above(std::int64_t threshold);
-  std::vector<std::uint32_t> decide_all(PointState fate);
+  std::vector<std::uint32_t> decide_all(PointState new_state);
   /// Applies the result of one of these steps, computed earlier from the same state.
-  void decide_rows(std::span<const std::uint32_t> rows, PointState fate);
+  void decide_rows(std::span<const std::uint32_t> rows, PointState new_state);
 
  private:
   template <typename Decides>
-  std::vector<std::uint32_t> decide(PointState fate, const Decides& decides);
+  std::vector<std::uint32_t> decide(PointState new_state, const Decides& decides);
 
   Objective objective_;
   std::vector<std::int64_t> gains_;
   // Sums of similarities to neighbours of that state. A point has at most 65535 neighbours.
   std::vector<std::uint32_t> open_, accepted_;
-  std::vector<PointState> fates_;
+  std::vector<PointState> states_;
   std::uint64_t num_open_ = 0;
 };
 
@@ -92,7 +92,7 @@ class BoundingLoop {
 
   Step next() const { return next_; }
   /// Reports the number of points that the step decided.
-  void decided(std::uint64_t points);
+  void report_decided(std::uint64_t points);
   std::uint64_t open() const { return open_; }
   std::uint64_t wanted() const { return wanted_; }
   /// Returns the number of the current step, from 1.
@@ -114,9 +114,9 @@ struct BoundedPoints {
   int steps = 0;
 };
 
-/// Bounds all points of a graph in memory. `fresh` draws the sample afresh in every step. Throws
-/// Error(kInvalidArgument) unless 1 <= count <= points.
+/// Bounds all points of a graph in memory. `resample_edges` draws the sample afresh in every step.
+/// Throws Error(kInvalidArgument) unless 1 <= count <= points.
 BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, std::uint64_t count,
-                           EdgeSample sample, bool fresh = false);
+                           EdgeSample sample, bool resample_edges = false);
 
 }  // namespace weft::apps

@@ -33,7 +33,7 @@ std::vector<float> train_centroids(const VectorSearch& search, VectorRows sample
   std::vector<std::int64_t> nearest(rows);
   std::vector<float> products(rows);
   for (int i = 0; i < kIterations; ++i) {
-    search.largest(sample, {centroids, dimensions}, 1, nearest, products);
+    search.top_k_products(sample, {centroids, dimensions}, 1, nearest, products);
     std::vector<double> sums(cells * dimensions);
     std::vector<std::uint32_t> sizes(cells);
     for (std::size_t row = 0; row < rows; ++row) {

@@ -54,7 +54,7 @@ class Group {
         if (j != i) neighbours_[i].push_back({id(j), similarity_of(vectors[i], vectors[j])});
       keep_most_similar(neighbours_[i], request.neighbours);
     }
-    symmetrise(neighbours_, id(0));
+    make_symmetric(neighbours_, id(0));
   }
 
   std::uint32_t size() const { return size_; }

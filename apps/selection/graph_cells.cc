@@ -117,8 +117,8 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
       if (points.size() == 0) continue;
       cells.resize(points.ids.size() * probes);
       products.resize(cells.size());
-      vector_search().search->largest(points.view().vectors, {centroids_, dimensions_}, probes,
-                                      cells, products);
+      vector_search().search->top_k_products(points.view().vectors, {centroids_, dimensions_},
+                                             probes, cells, products);
       for (std::size_t row = 0; row < points.ids.size(); ++row) {
         const std::span<const std::int64_t> nearest =
             std::span(cells).subspan(row * probes, probes);
@@ -182,7 +182,7 @@ actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
   for (const std::uint32_t shard : shards_) {
     NeighbourLists lists(rows_of(shard));
     if (request.from > 0) lists = lists_of(shard, request.from);
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       const auto id = reader.read<PointId>();
       std::vector<Neighbour>& list = lists.at(id - first_of(shard));
       for (std::size_t i = 0; i < settings_.count; ++i) {

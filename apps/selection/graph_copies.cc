@@ -77,7 +77,7 @@ actors::task<std::uint64_t> GraphWorker::find_copies(std::uint64_t exchange_numb
   std::vector<HashedPoint> points;
   for (const std::uint32_t shard : shards_) {
     points.clear();
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       reader.read<PointId>();
       HashedPoint point;
       std::ranges::copy(reader.read_bytes(kHashDigits), point.hash.begin());

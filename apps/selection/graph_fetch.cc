@@ -81,21 +81,21 @@ std::filesystem::path GraphWorker::copies(const std::string& scratch) const {
   return std::filesystem::path(scratch) / fmt::format("input-{:05}", port_.rank());
 }
 
-InputSeen GraphWorker::look(const GraphInput& input) {
+InputStatus GraphWorker::inspect_input(const GraphInput& input) {
   has_copies_ = false;
-  InputSeen seen;
+  InputStatus status;
   for (const GraphInputFile& part : input.parts()) {
     if (part.path.empty()) continue;
     try {
       const NpyFile file(part.path, part.elements);
-      if (seen.sizes.empty()) seen.points = file.rows();
-      seen.sizes.push_back(file.bytes());
+      if (status.sizes.empty()) status.points = file.rows();
+      status.sizes.push_back(file.bytes());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kNotFound) throw;
-      seen.missing = error.message();
+      status.missing = error.message();
     }
   }
-  return seen;
+  return status;
 }
 
 actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
@@ -171,11 +171,10 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
   co_await exchange.finish();
   if (!copies) co_return 0;
   if (digest != expected)
-    throw_error(
-        ErrorCode::kDataLoss,
-        "the rows that came are not those that worker {} has read; start again, and if it comes "
-        "again look at the memory and the network of both hosts",
-        request.holder);
+    throw_error(ErrorCode::kDataLoss,
+                "input rows from worker {} arrived damaged; start again. If it happens again, "
+                "check memory and network of both hosts",
+                request.holder);
   co_return copies->finish();
 }
 

@@ -84,12 +84,11 @@ void GraphWorker::check_symmetry(std::uint32_t shard, const NeighbourLists& own,
     const std::uint64_t id = first_of(shard) + row;
     if (lists(own[row]) && lists(of_others[row]))
       throw_error(ErrorCode::kInvalidArgument,
-                  "{}, row {}: the similarity to {} is another one than in that row; give both "
-                  "the same",
+                  "{}: rows {} and {} give different similarities for their edge; make them equal",
                   similarities_->path(), id, other);
     throw_error(ErrorCode::kInvalidArgument,
-                "{}, row {}: the neighbour {} is missing, which has {} as its own; add it, or "
-                "leave the other out (-1)",
+                "{}, row {}: the neighbour {} is missing, although that row lists row {}; add it, "
+                "or set the other entry to -1",
                 neighbours_->path(), lists(own[row]) ? other : id, lists(own[row]) ? id : other,
                 lists(own[row]) ? other : id);
   }
@@ -121,7 +120,7 @@ actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
   for (const std::uint32_t shard : shards_) {
     NeighbourLists lists = lists_of(shard, request.probes);
     NeighbourLists of_others(lists.size());
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       const auto id = reader.read<PointId>();
       const auto other = reader.read<PointId>();
       of_others.at(id - first_of(shard)).push_back({other, reader.read<std::uint16_t>()});

@@ -37,9 +37,9 @@ struct GraphSettings {
   /// Folder for state that outlives a worker. Used by this run alone, at the same path on each
   /// host.
   std::string scratch;
-  bool anew = true;          ///< True to delete the state of an earlier run.
-  std::uint32_t count = 10;  ///< Neighbours of each point before edges are made symmetric.
-  std::uint16_t floor = 0;   ///< Minimum similarity of an edge, as a fraction of 65535.
+  bool discard_state = true;  ///< True to delete the state of an earlier run.
+  std::uint32_t count = 10;   ///< Neighbours of each point before edges are made symmetric.
+  std::uint16_t floor = 0;    ///< Minimum similarity of an edge, as a fraction of 65535.
   std::uint64_t seed = 1;
   std::uint32_t shards = ShardLayout::kShards;      ///< Shards of the store. At most the number of
                                                     ///< points.
@@ -47,19 +47,20 @@ struct GraphSettings {
   std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< Bytes; see ExchangeOptions.
 
   NeighbourRule rule() const { return {count, floor}; }
-  static constexpr auto fields = weft::fields(
-      &GraphSettings::input, &GraphSettings::store, &GraphSettings::scratch, &GraphSettings::anew,
-      &GraphSettings::count, &GraphSettings::floor, &GraphSettings::seed, &GraphSettings::shards,
-      &GraphSettings::memory, &GraphSettings::exchange_budget);
+  static constexpr auto fields =
+      weft::fields(&GraphSettings::input, &GraphSettings::store, &GraphSettings::scratch,
+                   &GraphSettings::discard_state, &GraphSettings::count, &GraphSettings::floor,
+                   &GraphSettings::seed, &GraphSettings::shards, &GraphSettings::memory,
+                   &GraphSettings::exchange_budget);
 };
 
 /// State of the input on a worker's host. A value.
-struct InputSeen {
+struct InputStatus {
   std::string missing;               ///< Error for a missing file. "" if all files exist.
   std::uint64_t points = 0;          ///< Number of rows.
   std::vector<std::uint64_t> sizes;  ///< Sizes of the files in bytes.
   static constexpr auto fields =
-      weft::fields(&InputSeen::missing, &InputSeen::points, &InputSeen::sizes);
+      weft::fields(&InputStatus::missing, &InputStatus::points, &InputStatus::sizes);
 };
 
 /// Transfer of the rows of their shards to ranks whose hosts lack the input.

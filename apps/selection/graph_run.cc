@@ -35,8 +35,8 @@ std::uint32_t default_num_cells(std::uint64_t points) {
 }
 
 template <typename Phase>
-auto GraphRun::repeat(const Phase& phase) {
-  return workers_.repeat(phase, [this] {
+auto GraphRun::run_with_recovery(const Phase& phase) {
+  return workers_.run_with_recovery(phase, [this] {
     ++summary_.recoveries;
     begin();
   });
@@ -44,8 +44,10 @@ auto GraphRun::repeat(const Phase& phase) {
 
 void GraphRun::distribute_input() {
   const GraphSettings& settings = plan_.settings;
-  const auto seen =
-      workers_.all().within(actors::kNoDeadline).call<&GraphWorker::look>(settings.input).get();
+  const auto seen = workers_.all()
+                        .within(actors::kNoDeadline)
+                        .call<&GraphWorker::inspect_input>(settings.input)
+                        .get();
   FetchRequest request{workers_.next_exchange(),
                        settings.input,
                        settings.scratch,
@@ -54,12 +56,12 @@ void GraphRun::distribute_input() {
                        0,
                        {},
                        false};
-  const auto has_all = [](const InputSeen& of_host) { return of_host.missing.empty(); };
+  const auto has_all = [](const InputStatus& of_host) { return of_host.missing.empty(); };
   const auto holder = std::ranges::find_if(seen, has_all);
   if (holder == seen.end())
     throw_error(ErrorCode::kNotFound,
-                "{}: no worker's host has the input; put it, or `scratch` where it is made, where "
-                "one of them sees it, or start the run on one of them",
+                "{}: no host of a worker has the input; copy it (or the scratch folder) to one of "
+                "these hosts, or start the run there",
                 seen.front().missing);
   request.holder = holder_ = static_cast<std::uint32_t>(holder - seen.begin());
   for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
@@ -67,8 +69,8 @@ void GraphRun::distribute_input() {
     else if (seen[rank].sizes != holder->sizes)
       throw_error(
           ErrorCode::kInvalidArgument,
-          "the input in {} is another one on the host of worker {} than on that of worker "
-          "{}: remove one",
+          "the input {} differs between the hosts of workers {} and {}: remove one of the two "
+          "files",
           settings.input.has_neighbours() ? settings.input.neighbours : settings.input.vectors,
           rank, holder_);
   }
@@ -78,13 +80,13 @@ void GraphRun::distribute_input() {
   for (const std::uint64_t of_worker :
        workers_.all().within(actors::kNoDeadline).call<&GraphWorker::fetch>(request).get())
     bytes += of_worker;
-  tell(fmt::format("input: the hosts of {} of {} workers lack it; they got {} of it from worker {}",
-                   request.lacking.size(), seen.size(), format_bytes(bytes), holder_));
+  report(fmt::format("input: the hosts of {} of {} workers do not have it; worker {} sent them {}",
+                     request.lacking.size(), seen.size(), holder_, format_bytes(bytes)));
 }
 
 void GraphRun::begin() {
   distribute_input();
-  plan_.settings.anew = anew_;
+  plan_.settings.discard_state = discard_state_;
   const auto shapes =
       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::begin>(plan_.settings).get();
   shape_ = shapes.front();
@@ -92,21 +94,22 @@ void GraphRun::begin() {
     const GraphShape& shape = shapes[rank];
     if (rank > 0 && shape.verify_search == shape_.verify_search && shape.search == shape_.search)
       continue;
-    if (!shape.verify_search.empty()) tell(fmt::format("worker {}: {}", rank, shape.verify_search));
+    if (!shape.verify_search.empty())
+      report(fmt::format("worker {}: {}", rank, shape.verify_search));
     else if (shape.search != shape_.search)
-      tell(
+      report(
           fmt::format("worker {} compares vectors by {}, worker 0 by {}: another number of "
                       "workers may find other neighbours where similarities are nearly equal",
                       rank, shape.search, shape_.search));
   }
-  anew_ = false;
+  discard_state_ = false;
   begun_ = true;
 }
 
 std::string GraphRun::inspect() {
   std::map<std::uint32_t, InputShard> shards;
-  for (const auto& of_worker : repeat([](const auto& workers) {
-         return workers.template call<&GraphWorker::inspect>().get();
+  for (const auto& of_worker : run_with_recovery([](const auto& workers) {
+         return workers.template call<&GraphWorker::validate_rows>().get();
        }))
     for (const InputShard& shard : of_worker) shards[shard.shard] = shard;
   if (shards.size() != shape_.shards)
@@ -130,22 +133,22 @@ std::string GraphRun::inspect() {
   return sha256(std::as_bytes(std::span(text)));
 }
 
-bool GraphRun::is_there() {
-  const auto of_workers = repeat([&](const auto& workers) {
-    return workers.template call<&GraphWorker::made>(summary_.digest).get();
+bool GraphRun::find_existing_store() {
+  const auto of_workers = run_with_recovery([&](const auto& workers) {
+    return workers.template call<&GraphWorker::read_manifest>(summary_.digest).get();
   });
   const std::string& text = of_workers.front();
   // Compares all workers, as each host has its own shards and its own graph.json.
   if (text.empty() || std::ranges::count(of_workers, text) != std::ssize(of_workers)) return false;
   try {
-    const nlohmann::json made = nlohmann::json::parse(text);
-    summary_.exact = made.at("exact").get<bool>();
-    summary_.recall = made.at("recall").get<double>();
-    summary_.samples = made.at("samples").get<std::uint32_t>();
-    summary_.cells = made.at("cells").get<std::uint32_t>();
-    summary_.probes = made.at("probes").get<std::uint32_t>();
-    summary_.search = made.at("search").get<std::string>();
-    summary_.directed_edges = made.at("directed_edges").get<std::uint64_t>();
+    const nlohmann::json manifest = nlohmann::json::parse(text);
+    summary_.exact = manifest.at("exact").get<bool>();
+    summary_.recall = manifest.at("recall").get<double>();
+    summary_.samples = manifest.at("samples").get<std::uint32_t>();
+    summary_.cells = manifest.at("cells").get<std::uint32_t>();
+    summary_.probes = manifest.at("probes").get<std::uint32_t>();
+    summary_.search = manifest.at("search").get<std::string>();
+    summary_.directed_edges = manifest.at("directed_edges").get<std::uint64_t>();
   } catch (const nlohmann::json::exception&) {
     return false;
   }
@@ -155,7 +158,7 @@ bool GraphRun::is_there() {
 bool GraphRun::has_saved_state(const GraphProgress& progress) {
   if (!progress.compared && progress.cells == 0 && progress.probes == 0) return true;
   std::uint64_t missing = 0;
-  for (const std::uint64_t of_worker : repeat([&](const auto& workers) {
+  for (const std::uint64_t of_worker : run_with_recovery([&](const auto& workers) {
          return workers
              .template call<&GraphWorker::missing>(progress.compared, progress.cells,
                                                    progress.probes)
@@ -167,16 +170,16 @@ bool GraphRun::has_saved_state(const GraphProgress& progress) {
 
 void GraphRun::find_copies() {
   std::uint64_t copies = 0;
-  for (const std::uint64_t of_worker : repeat([&](const auto& workers) {
+  for (const std::uint64_t of_worker : run_with_recovery([&](const auto& workers) {
          return workers.template call<&GraphWorker::find_copies>(workers_.next_exchange()).get();
        }))
     copies += of_worker;
-  repeat([&](const auto& workers) {
+  run_with_recovery([&](const auto& workers) {
     workers.template call<&GraphWorker::share_copies>(workers_.next_exchange()).get();
     return 0;
   });
   if (copies > 0)
-    tell(
+    report(
         fmt::format("graph: {} of {} points are copies of others; one of equal points is chosen "
                     "before any copy",
                     copies, shape_.points));
@@ -185,20 +188,20 @@ void GraphRun::find_copies() {
 void GraphRun::compare_all() {
   if (progress_.compared) return;
   const TimePoint began = clock_.now();
-  summary_.compared = sum(repeat(
+  summary_.compared = sum(run_with_recovery(
       [](const auto& workers) { return workers.template call<&GraphWorker::search_all>().get(); }));
   summary_.search_seconds = in_seconds(clock_.now() - began);
-  tell(fmt::format("graph: all {} points compared with each other, {}", shape_.points,
-                   format_seconds(summary_.search_seconds)));
+  report(fmt::format("graph: all {} points compared with each other, {}", shape_.points,
+                     format_seconds(summary_.search_seconds)));
   progress_.compared = true;
-  keep();
+  save_progress();
 }
 
 double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
                            std::uint32_t probes) {
   std::uint64_t wanted = 0, found = 0;
-  for (const auto& of_worker : repeat([&](const auto& workers) {
-         return workers.template call<&GraphWorker::found>(probes).get();
+  for (const auto& of_worker : run_with_recovery([&](const auto& workers) {
+         return workers.template call<&GraphWorker::sampled_results>(probes).get();
        })) {
     for (const SampledNeighbours& sample : of_worker) {
       // Any neighbour that is as similar as the last exact one counts.
@@ -215,23 +218,23 @@ double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
 
 void GraphRun::train() {
   const TimePoint began = clock_.now();
-  repeat([&](const auto& workers) {
+  run_with_recovery([&](const auto& workers) {
     workers
         .template call<&GraphWorker::train>(
             TrainRequest{workers_.next_exchange(), summary_.cells, holder_})
         .get();
     return 0;
   });
-  tell(fmt::format("graph: {} cells for {} points, {}", summary_.cells, shape_.points,
-                   format_seconds(in_seconds(clock_.now() - began))));
+  report(fmt::format("graph: {} cells for {} points, {}", summary_.cells, shape_.points,
+                     format_seconds(in_seconds(clock_.now() - began))));
   progress_.cells = summary_.cells;
-  keep();
+  save_progress();
 }
 
 std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
   const TimePoint began = clock_.now();
   std::vector<std::vector<std::uint16_t>> exact;
-  for (const auto& of_worker : repeat([](const auto& workers) {
+  for (const auto& of_worker : run_with_recovery([](const auto& workers) {
          return workers.template call<&GraphWorker::exact_neighbours_of_samples>().get();
        })) {
     exact.resize(of_worker.size());
@@ -245,8 +248,8 @@ std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
     all.resize(std::min<std::size_t>(all.size(), plan_.settings.count));
   }
   summary_.samples = static_cast<std::uint32_t>(exact.size());
-  tell(fmt::format("graph: {} points compared with all, {}", exact.size(),
-                   format_seconds(in_seconds(clock_.now() - began))));
+  report(fmt::format("graph: {} points compared with all, {}", exact.size(),
+                     format_seconds(in_seconds(clock_.now() - began))));
   return exact;
 }
 
@@ -265,7 +268,7 @@ void GraphRun::probe() {
     const std::uint32_t past =
         std::min(from == 0 ? std::max(plan_.probes, 1U) : 2 * from, summary_.cells);
     const TimePoint began = clock_.now();
-    const SearchCount count = sum(repeat([&](const auto& workers) {
+    const SearchCount count = sum(run_with_recovery([&](const auto& workers) {
       workers
           .template call<&GraphWorker::scatter>(ProbeRequest{workers_.next_exchange(), from, past})
           .get();
@@ -278,13 +281,13 @@ void GraphRun::probe() {
     summary_.search_seconds += seconds;
     summary_.recall = recall_of(exact, past);
     summary_.probes = past;
-    tell(fmt::format(
+    report(fmt::format(
         "graph: each point in its {} nearest of {} cells: recall {:.4f} of {} "
         "sampled points, {}",
         past, summary_.cells, summary_.recall, summary_.samples, format_seconds(seconds)));
     progress_.probes = past;
     progress_.recall = summary_.recall;
-    keep();
+    save_progress();
   }
 }
 
@@ -292,21 +295,24 @@ void GraphRun::finish() {
   const TimePoint began = clock_.now();
   link_.probes = summary_.exact ? 0 : summary_.probes;
   summary_.directed_edges = 0;
-  for (const std::uint64_t edges : repeat([&](const auto& workers) {
+  for (const std::uint64_t edges : run_with_recovery([&](const auto& workers) {
          link_.exchange = workers_.next_exchange();
          return workers.template call<&GraphWorker::link>(link_).get();
        }))
     summary_.directed_edges += edges;
-  const nlohmann::ordered_json made = {
+  const nlohmann::ordered_json manifest = {
       {"digest", summary_.digest}, {"exact", summary_.exact},
       {"recall", summary_.recall}, {"samples", summary_.samples},
       {"cells", summary_.cells},   {"probes", summary_.probes},
       {"search", summary_.search}, {"directed_edges", summary_.directed_edges}};
-  repeat([&](const auto& workers) {
-    workers.template call<&GraphWorker::finish>(made.dump(2) + "\n", summary_.directed_edges).get();
+  run_with_recovery([&](const auto& workers) {
+    workers
+        .template call<&GraphWorker::publish_store>(manifest.dump(2) + "\n",
+                                                    summary_.directed_edges)
+        .get();
     return 0;
   });
-  tell(
+  report(
       fmt::format("graph: {} edges, {:.1f} at a point, {}", summary_.directed_edges / 2,
                   static_cast<double>(summary_.directed_edges) / static_cast<double>(shape_.points),
                   format_seconds(in_seconds(clock_.now() - began))));
@@ -314,11 +320,11 @@ void GraphRun::finish() {
 
 GraphSummary GraphRun::run(GraphProgress progress) {
   if (!(plan_.recall > 0 && plan_.recall <= 1))
-    throw_error(ErrorCode::kInvalidArgument, "a recall of {} cannot be asked for; 1 is all",
+    throw_error(ErrorCode::kInvalidArgument, "graph.recall is {}; expected above 0 and at most 1",
                 plan_.recall);
-  anew_ = progress.digest.empty();
+  discard_state_ = progress.digest.empty();
   const auto have_begun = [&] {
-    repeat([&](const auto&) {
+    run_with_recovery([&](const auto&) {
       if (!begun_) begin();  // a recovery has begun already
       return 0;
     });
@@ -328,22 +334,22 @@ GraphSummary GraphRun::run(GraphProgress progress) {
   summary_.dimensions = shape_.dimensions;
   summary_.search = shape_.search;
   summary_.digest = inspect();
-  summary_.was_there = is_there();
+  summary_.was_reused = find_existing_store();
   const bool of_other_input = !progress.digest.empty() && progress.digest != summary_.digest;
-  const bool is_lost = !of_other_input && !summary_.was_there && !has_saved_state(progress);
+  const bool is_lost = !of_other_input && !summary_.was_reused && !has_saved_state(progress);
   if (is_lost)
-    tell("graph: the files of the earlier run are not in scratch any more; it begins anew");
+    report("graph: the state of the earlier run no longer exists in scratch; the search restarts");
   if (of_other_input || is_lost) {
     progress = {};
     begun_ = false;
-    anew_ = true;
+    discard_state_ = true;
     have_begun();
   }
   progress_ = progress;
   progress_.digest = summary_.digest;
-  if (!summary_.was_there) {
-    repeat([](const auto& workers) {
-      workers.template call<&GraphWorker::unmake>().get();
+  if (!summary_.was_reused) {
+    run_with_recovery([](const auto& workers) {
+      workers.template call<&GraphWorker::invalidate_store>().get();
       return 0;
     });
     if (shape_.dimensions > 0) {
@@ -353,7 +359,7 @@ GraphSummary GraphRun::run(GraphProgress progress) {
     }
     finish();
   }
-  summary_.workers = workers_.all().call<&GraphWorker::use>().get();
+  summary_.workers = workers_.all().call<&GraphWorker::resource_usage>().get();
   return summary_;
 }
 

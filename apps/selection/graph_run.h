@@ -40,8 +40,8 @@ struct GraphProgress {
 /// Result of building a graph.
 struct GraphSummary {
   std::uint64_t points = 0, dimensions = 0, directed_edges = 0;
-  bool was_there = false;  ///< True if the store existed for the same input and settings.
-  std::string digest;      ///< Digest of input and settings.
+  bool was_reused = false;  ///< True if the store existed for the same input and settings.
+  std::string digest;       ///< Digest of input and settings.
   bool exact = true;
   double recall = 1;
   std::uint32_t samples = 0;            ///< Number of sampled points behind `recall`. 0 if the
@@ -51,7 +51,7 @@ struct GraphSummary {
   SearchCount compared;
   double search_seconds = 0;  ///< Duration of the search phases.
   std::uint32_t recoveries = 0;
-  std::vector<WorkerUse> workers;
+  std::vector<ResourceUsage> workers;
 };
 
 /// Builds a ground set with its graph (PointStore) from vectors or given neighbours, on workers.
@@ -66,9 +66,9 @@ class GraphRun final {
  public:
   struct Hooks {
     /// Called with a line for users after each phase. May be empty.
-    std::function<void(const std::string&)> tell = {};
+    std::function<void(const std::string&)> on_progress = {};
     /// Called with the progress to save for a restarted driver. May be empty.
-    std::function<void(const GraphProgress&)> keep = {};
+    std::function<void(const GraphProgress&)> save_progress = {};
   };
 
   GraphRun(GraphWorkers& workers, GraphPlan plan, Hooks hooks)
@@ -80,14 +80,14 @@ class GraphRun final {
 
  private:
   template <typename Phase>
-  auto repeat(const Phase& phase);
+  auto run_with_recovery(const Phase& phase);
   void begin();
   /// Sends the input's rows to workers whose hosts lack them.
   void distribute_input();
   /// Inspects all rows, sets the utility scale in `link_` and returns the digest of input and
   /// settings.
   std::string inspect();
-  bool is_there();
+  bool find_existing_store();
   /// Returns true if all workers have the files of the phases that `progress` says are done.
   bool has_saved_state(const GraphProgress& progress);
   /// Finds the points that are copies of others, which are not searched.
@@ -99,11 +99,11 @@ class GraphRun final {
   void probe();
   double recall_of(const std::vector<std::vector<std::uint16_t>>& exact, std::uint32_t probes);
   void finish();
-  void tell(const std::string& line) const {
-    if (hooks_.tell) hooks_.tell(line);
+  void report(const std::string& line) const {
+    if (hooks_.on_progress) hooks_.on_progress(line);
   }
-  void keep() const {
-    if (hooks_.keep) hooks_.keep(progress_);
+  void save_progress() const {
+    if (hooks_.save_progress) hooks_.save_progress(progress_);
   }
 
   GraphWorkers& workers_;
@@ -114,9 +114,9 @@ class GraphRun final {
   LinkRequest link_;
   GraphSummary summary_;
   GraphProgress progress_;
-  bool begun_ = false;        ///< True if the workers have begun.
-  bool anew_ = true;          ///< True if the state in `scratch` is not usable.
-  std::uint32_t holder_ = 0;  ///< Rank of a worker that has the whole input.
+  bool begun_ = false;         ///< True if the workers have begun.
+  bool discard_state_ = true;  ///< True if the state in `scratch` is not usable.
+  std::uint32_t holder_ = 0;   ///< Rank of a worker that has the whole input.
 };
 
 }  // namespace weft::apps

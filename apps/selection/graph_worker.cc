@@ -85,31 +85,32 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
   const NpyFile& rows = vectors_ ? *vectors_ : *neighbours_;
   dimensions_ = vectors_ ? vectors_->columns() : 0;
   if (rows.rows() < 2 || rows.rows() > std::uint64_t{1} << 32)
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} points; a graph has 2 to 2^32", rows.path(),
-                rows.rows());
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} points; a graph needs 2 to 2^32 points",
+                rows.path(), rows.rows());
   if (rows.columns() < 1)
-    throw_error(ErrorCode::kInvalidArgument, "{} has rows of no numbers", rows.path());
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: the rows have width 0; expected at least 1 number per row", rows.path());
   for (const auto* other : {&utilities_, &similarities_})
     if (*other && (*other)->rows() != rows.rows())
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} has {} rows, but {} has {}: each has one of every point", (*other)->path(),
+                  "{} has {} rows, but {} has {}: both need one row per point", (*other)->path(),
                   (*other)->rows(), rows.path(), rows.rows());
   if (utilities_ && utilities_->columns() != 1)
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} numbers of each point; a utility is one",
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} numbers per point; expected 1, the utility",
                 utilities_->path(), utilities_->columns());
   if (similarities_ && similarities_->columns() != rows.columns())
     throw_error(ErrorCode::kInvalidArgument, "{} has {} of each point, but {} has {} neighbours",
                 similarities_->path(), similarities_->columns(), rows.path(), rows.columns());
   if (vectors_ && (settings.count < 1 || settings.count >= rows.rows()))
     throw_error(ErrorCode::kInvalidArgument,
-                "{} neighbours of each of {} points cannot be: ask for 1 to {}", settings.count,
+                "graph.neighbors is {}, but there are {} points: set it to 1 to {}", settings.count,
                 rows.rows(), rows.rows() - 1);
 
   layout_ = {rows.rows(), static_cast<std::uint32_t>(
                               std::clamp<std::uint64_t>(settings.shards, 1, rows.rows()))};
   for (std::uint32_t shard = 0; shard < layout_.shards; ++shard)
     if (owner_of(static_cast<PointId>(first_of(shard))) == port_.rank()) shards_.push_back(shard);
-  if (settings.anew) {
+  if (settings.discard_state) {
     for (const auto& entry : std::filesystem::directory_iterator(state_)) {
       const std::string name = entry.path().filename().string();
       for (const std::uint32_t shard : shards_)  // other workers remove their own
@@ -132,8 +133,7 @@ void GraphWorker::check_inputs() const {
     std::error_code gone;
     if (std::filesystem::last_write_time(file, gone) != written || gone)
       throw_error(ErrorCode::kUnavailable,
-                  "{} was written while its rows were read: start again when it does not change "
-                  "any more",
+                  "{} was modified while it was read: start again when it is complete",
                   file.string());
   }
 }
@@ -180,7 +180,8 @@ VectorBlock GraphWorker::read_sample(std::uint64_t count, std::uint64_t purpose)
   return read;
 }
 
-void GraphWorker::inspect_rows(std::uint64_t first, std::uint64_t past, std::string& digest) const {
+void GraphWorker::validate_range(std::uint64_t first, std::uint64_t past,
+                                 std::string& digest) const {
   if (vectors_) add_digest(digest, read_vectors(first, past).values);
   if (!neighbours_) return;
   const std::size_t columns = neighbours_->columns();
@@ -194,12 +195,13 @@ void GraphWorker::inspect_rows(std::uint64_t first, std::uint64_t past, std::str
       const float similarity = similarities[(row - first) * columns + i];
       if (of_row[i] == -1) continue;
       if (of_row[i] < 0 || of_row[i] >= static_cast<std::int64_t>(layout_.points))
-        throw_error(ErrorCode::kInvalidArgument,
-                    "{}, row {}: the neighbour {} is none of the {} points; leave it out (-1)",
-                    neighbours_->path(), row, of_row[i], layout_.points);
+        throw_error(
+            ErrorCode::kInvalidArgument,
+            "{}, row {}: the neighbour {} does not exist, as there are {} points; set it to -1",
+            neighbours_->path(), row, of_row[i], layout_.points);
       if (of_row[i] == static_cast<std::int64_t>(row))
         throw_error(ErrorCode::kInvalidArgument,
-                    "{}, row {}: the point is its own neighbour; leave it out (-1)",
+                    "{}, row {}: the point is its own neighbour; set this entry to -1",
                     neighbours_->path(), row);
       if (std::isnan(similarity) || similarity < 0 || similarity > 1)
         throw_error(ErrorCode::kInvalidArgument,
@@ -219,13 +221,13 @@ void GraphWorker::inspect_rows(std::uint64_t first, std::uint64_t past, std::str
   add_digest(digest, similarities);
 }
 
-std::vector<InputShard> GraphWorker::inspect() {
+std::vector<InputShard> GraphWorker::validate_rows() {
   std::vector<InputShard> inspected;
   for (const std::uint32_t shard : shards_) {
     std::string digest;
     const std::uint64_t begin = first_of(shard), end = first_of(shard + 1);
     for (std::uint64_t first = begin; first < end; first += kInspectedRows)
-      inspect_rows(first, std::min(first + kInspectedRows, end), digest);
+      validate_range(first, std::min(first + kInspectedRows, end), digest);
     InputShard result{shard, "", 0, 0};
     if (utilities_) {
       std::vector<float> utilities(end - begin);
@@ -313,7 +315,7 @@ std::vector<SampledNeighbours> GraphWorker::exact_neighbours_of_samples() {
   return found;
 }
 
-std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
+std::vector<SampledNeighbours> GraphWorker::sampled_results(std::uint32_t probes) {
   std::vector<SampledNeighbours> found;
   NeighbourLists lists;
   std::uint32_t of_shard = layout_.shards;
@@ -329,11 +331,11 @@ std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
   return found;
 }
 
-std::string GraphWorker::made(const std::string& digest) {
-  std::ifstream stream(made_file());
+std::string GraphWorker::read_manifest(const std::string& digest) {
+  std::ifstream stream(manifest_file());
   std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const nlohmann::json made = nlohmann::json::parse(text, nullptr, false);
-  if (!made.is_object() || made.value("digest", "") != digest) return "";
+  const nlohmann::json manifest = nlohmann::json::parse(text, nullptr, false);
+  if (!manifest.is_object() || manifest.value("digest", "") != digest) return "";
   try {
     const PointStore store(settings_.store);
     for (const std::uint32_t shard : shards_) store.read(shard);
@@ -343,18 +345,20 @@ std::string GraphWorker::made(const std::string& digest) {
   return text;
 }
 
-void GraphWorker::unmake() { remove_store_index(settings_.store); }
+void GraphWorker::invalidate_store() { remove_store_index(settings_.store); }
 
-void GraphWorker::finish(const std::string& made, std::uint64_t directed_edges) {
-  write_durably(made_file(), made);
+void GraphWorker::publish_store(const std::string& manifest, std::uint64_t directed_edges) {
+  write_durably(manifest_file(), manifest);
   write_store_index(settings_.store, layout_, directed_edges);
 }
 
-std::filesystem::path GraphWorker::made_file() const {
+std::filesystem::path GraphWorker::manifest_file() const {
   return std::filesystem::path(settings_.store) / "graph.json";
 }
 
-WorkerUse GraphWorker::use() { return WorkerUse::of_process(port_.bytes_sent()); }
+ResourceUsage GraphWorker::resource_usage() {
+  return ResourceUsage::of_process(port_.bytes_sent());
+}
 
 void GraphWorker::clean() {
   std::error_code ignored;

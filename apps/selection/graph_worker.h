@@ -42,18 +42,18 @@ class GraphWorker final {
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
   /// Reports the input on this host. Call first after each connect().
-  InputSeen look(const GraphInput& input);
+  InputStatus inspect_input(const GraphInput& input);
   /// Sends rows from the holder to the ranks that lack them, checked by digests. Called on all
-  /// ranks. The rows are valid until the next look(). Returns the received bytes.
+  /// ranks. The rows are valid until the next inspect_input(). Returns the received bytes.
   actors::task<std::uint64_t> fetch(FetchRequest request);
-  /// Opens the input and creates folders. Call after look() or fetch(). Throws
+  /// Opens the input and creates folders. Call after inspect_input() or fetch(). Throws
   /// Error(kInvalidArgument), which names the file, if the input files do not match.
   GraphShape begin(const GraphSettings& settings);
   /// Returns how many of its files of these phases are missing in `scratch`.
   std::uint64_t missing(bool compared, std::uint32_t cells, std::uint32_t probes) const;
   /// Reads all rows of its shards. Throws Error(kInvalidArgument), which names file and row, for
   /// invalid values.
-  std::vector<InputShard> inspect();
+  std::vector<InputShard> validate_rows();
 
   /// Finds points that have another point's vector. Called on all ranks; each compares a part of
   /// the vectors. Returns the number of copies that it found.
@@ -72,36 +72,41 @@ class GraphWorker final {
   /// Returns, for each sample, the most similar of its points.
   std::vector<SampledNeighbours> exact_neighbours_of_samples();
   /// Returns the search() results of those samples that it owns, after `probes` cells.
-  std::vector<SampledNeighbours> found(std::uint32_t probes);
+  std::vector<SampledNeighbours> sampled_results(std::uint32_t probes);
 
   /// Makes edges symmetric and writes its shards of the store. An edge exists if either end has
   /// found it; given neighbours must be listed by both. Returns the number of directed edges of its
   /// shards.
   actors::task<std::uint64_t> link(LinkRequest request);
-  /// Returns the text passed to finish() for a store of this digest, if its shards exist; else "".
-  std::string made(const std::string& digest);
+  /// Returns the text passed to publish_store() for a store of this digest, if its shards exist;
+  /// else "".
+  std::string read_manifest(const std::string& digest);
   /// Invalidates the store by removing its index.
-  void unmake();
-  /// Writes the index after all ranks have linked. `made` (JSON) describes the store's origin.
-  void finish(const std::string& made, std::uint64_t directed_edges);
-  WorkerUse use();
+  void invalidate_store();
+  /// Writes the index after all ranks have linked. `manifest` (JSON) describes the store's origin.
+  void publish_store(const std::string& manifest, std::uint64_t directed_edges);
+  ResourceUsage resource_usage();
   /// Removes its files in `scratch`.
   void clean();
 
   static constexpr auto endpoints = actors::interface<"apps.graph_worker", 1>(
       actors::on<&GraphWorker::open>("open"), actors::on<&GraphWorker::connect>("connect"),
       actors::on<&GraphWorker::cancel>("cancel", actors::urgent),
-      actors::on<&GraphWorker::look>("look"), actors::on<&GraphWorker::fetch>("fetch"),
-      actors::on<&GraphWorker::begin>("begin"), actors::on<&GraphWorker::missing>("missing"),
-      actors::on<&GraphWorker::inspect>("inspect"),
+      actors::on<&GraphWorker::inspect_input>("inspect_input"),
+      actors::on<&GraphWorker::fetch>("fetch"), actors::on<&GraphWorker::begin>("begin"),
+      actors::on<&GraphWorker::missing>("missing"),
+      actors::on<&GraphWorker::validate_rows>("validate_rows"),
       actors::on<&GraphWorker::find_copies>("find_copies"),
       actors::on<&GraphWorker::share_copies>("share_copies"),
       actors::on<&GraphWorker::search_all>("search_all"), actors::on<&GraphWorker::train>("train"),
       actors::on<&GraphWorker::scatter>("scatter"), actors::on<&GraphWorker::search>("search"),
       actors::on<&GraphWorker::exact_neighbours_of_samples>("exact_neighbours_of_samples"),
-      actors::on<&GraphWorker::found>("found"), actors::on<&GraphWorker::link>("link"),
-      actors::on<&GraphWorker::made>("made"), actors::on<&GraphWorker::unmake>("unmake"),
-      actors::on<&GraphWorker::finish>("finish"), actors::on<&GraphWorker::use>("use"),
+      actors::on<&GraphWorker::sampled_results>("sampled_results"),
+      actors::on<&GraphWorker::link>("link"),
+      actors::on<&GraphWorker::read_manifest>("read_manifest"),
+      actors::on<&GraphWorker::invalidate_store>("invalidate_store"),
+      actors::on<&GraphWorker::publish_store>("publish_store"),
+      actors::on<&GraphWorker::resource_usage>("resource_usage"),
       actors::on<&GraphWorker::clean>("clean"));
 
   /// Returns the minimum memory, in bytes, for vectors of `width` numbers in a worker that owns all
@@ -134,7 +139,7 @@ class GraphWorker final {
   static std::vector<float> read_floats(const std::filesystem::path& path);
   std::uint32_t num_groups(const ProbeRequest& request) const;
   std::filesystem::path group_file(std::uint32_t group) const;
-  std::filesystem::path made_file() const;
+  std::filesystem::path manifest_file() const;
 
   /// Throws Error(kUnavailable) if a file of the input was modified since begin().
   void check_inputs() const;
@@ -146,7 +151,7 @@ class GraphWorker final {
   void check_symmetry(std::uint32_t shard, const NeighbourLists& own,
                       const NeighbourLists& of_others) const;
   /// Checks these rows and adds their content to `digest`.
-  void inspect_rows(std::uint64_t first, std::uint64_t past, std::string& digest) const;
+  void validate_range(std::uint64_t first, std::uint64_t past, std::string& digest) const;
 
   std::filesystem::path state_file(const char* what, std::uint64_t number,
                                    std::uint64_t shard) const;

@@ -20,11 +20,11 @@ std::optional<std::size_t> KthLargest::bin_of(std::int64_t number) const {
   return bits & (kBins - 1);
 }
 
-void KthLargest::narrow(const Counts& counts) {
+void KthLargest::end_pass(const Counts& counts) {
   WEFT_CHECK(counts.size() == kBins && !is_found(), "{} counts", counts.size());
   for (std::size_t bin = kBins; bin-- > 0;) {
-    if (left_ > counts[bin]) {
-      left_ -= counts[bin];
+    if (rank_ > counts[bin]) {
+      rank_ -= counts[bin];
       continue;
     }
     prefix_ = prefix_ << 16 | bin;
@@ -32,7 +32,7 @@ void KthLargest::narrow(const Counts& counts) {
     return;
   }
   throw_error(ErrorCode::kInvalidArgument, "there are {} numbers too few for a k-th largest",
-              left_);
+              rank_);
 }
 
 std::int64_t KthLargest::value() const {

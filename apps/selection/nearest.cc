@@ -56,7 +56,7 @@ std::uint64_t find_in_block(const VectorSearch& search, const NeighbourRule& rul
   const std::size_t fetch = std::min(rule.count + 1 + kSpare, bases.ids.size());
   std::vector<std::int64_t> rows(queries.ids.size() * fetch);
   std::vector<float> products(rows.size());
-  search.largest(queries.vectors, bases.vectors, fetch, rows, products);
+  search.top_k_products(queries.vectors, bases.vectors, fetch, rows, products);
   const float rounding = rounding_of(bases.vectors.dimensions);
   // Returns the largest cosine_of() that the library may round to `product`.
   const auto at_most = [&](float product) {
@@ -72,7 +72,7 @@ std::uint64_t find_in_block(const VectorSearch& search, const NeighbourRule& rul
         nearest.offer({bases.ids[row], cosine_of(queries.vectors[q], bases.vectors[row])});
     };
     for (std::size_t i = q * fetch; i < (q + 1) * fetch; ++i) {
-      if (rows[i] == VectorSearch::kNone || !nearest.may_keep(at_most(products[i]))) break;
+      if (rows[i] == VectorSearch::kNoRow || !nearest.may_keep(at_most(products[i]))) break;
       offer(static_cast<std::size_t>(rows[i]));
     }
     nearest.narrow();

@@ -24,9 +24,10 @@ void normalise_vectors(std::span<float> values, std::size_t columns, std::string
       square += static_cast<double>(vector[i]) * vector[i];
     }
     if (square <= 0)
-      throw_error(ErrorCode::kInvalidArgument,
-                  "{}, row {}: the vector is zero, and so like no other; leave the row out", source,
-                  first_row + row);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "{}, row {}: the vector is zero, so it has no similarity to others; remove the row",
+          source, first_row + row);
     const double scale = 1 / std::sqrt(square);
     for (float& value : vector) value = static_cast<float>(value * scale);
   }
@@ -46,7 +47,7 @@ void keep_most_similar(std::vector<Neighbour>& neighbours, std::size_t count) {
   neighbours.resize(count);
 }
 
-void symmetrise(NeighbourLists& lists, PointId first) {
+void make_symmetric(NeighbourLists& lists, PointId first) {
   std::vector<std::size_t> own;
   for (const auto& list : lists) own.push_back(list.size());
   for (std::size_t i = 0; i < lists.size(); ++i) {

@@ -27,6 +27,6 @@ using NeighbourLists = std::vector<std::vector<Neighbour>>;
 
 /// Keeps an edge if either side lists it (Böther et al., section 3). `lists` are of consecutive
 /// points from `first` on, whose neighbours are among them. Similarities must be symmetric.
-void symmetrise(NeighbourLists& lists, PointId first = 0);
+void make_symmetric(NeighbourLists& lists, PointId first = 0);
 
 }  // namespace weft::apps

@@ -89,7 +89,7 @@ NpyFile::NpyFile(std::filesystem::path path, Elements elements, std::string of)
   std::array<std::byte, 12> bytes{};
   if (!file_.read(0, bytes)) damaged("it ends early");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    damaged("it does not begin like one");
+    damaged("it lacks the signature of .npy files");
   ByteReader begin{std::span(bytes).subspan(kMagic.size())};
   const int version = begin.read<std::uint8_t>();
   begin.read<std::uint8_t>();
@@ -175,8 +175,8 @@ void NpyFile::read_integers(std::uint64_t first, std::span<std::int64_t> values)
 }
 
 void NpyFile::damaged(std::string_view what) const {
-  throw_error(ErrorCode::kDataLoss, "{} is no .npy file, or is damaged: {}; save it again", name_,
-              what);
+  throw_error(ErrorCode::kDataLoss, "{} is not a .npy file, or it is damaged: {}; save it again",
+              name_, what);
 }
 
 }  // namespace weft::apps

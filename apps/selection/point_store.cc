@@ -93,25 +93,28 @@ PointStore::PointStore(std::filesystem::path folder) : folder_(std::move(folder)
   const std::filesystem::path path = index_file(folder_);
   std::ifstream stream(path);
   if (!stream)
-    throw_error(ErrorCode::kNotFound,
-                "{} is not there: {} holds no points, or those whose making was interrupted",
-                path.string(), folder_.string());
+    throw_error(
+        ErrorCode::kNotFound,
+        "{} does not exist: {} has no points, or writing them was interrupted; make them again",
+        path.string(), folder_.string());
   const nlohmann::json index = nlohmann::json::parse(stream, nullptr, false);
   try {
     if (const int version = index.at("version").get<int>(); version != kVersion)
-      throw_error(ErrorCode::kIncompatible, "{} has version {}, but this is for {}; make it anew",
+      throw_error(ErrorCode::kIncompatible,
+                  "{} has version {}, but this program reads version {}; make the points again",
                   path.string(), version, kVersion);
     layout_.points = index.at("points").get<std::uint64_t>();
     layout_.shards = index.at("shards").get<std::uint32_t>();
     edges_ = index.at("directed_edges").get<std::uint64_t>();
   } catch (const nlohmann::json::exception&) {
     throw_error(ErrorCode::kDataLoss,
-                "{} is damaged: it does not describe points; remove it to make it anew",
+                "{} is damaged: it does not describe points; remove it to make the points again",
                 path.string());
   }
   if (layout_.points == 0 || layout_.points > std::uint64_t{1} << 32 || layout_.shards == 0)
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {} points in {} shards; make it anew",
-                path.string(), layout_.points, layout_.shards);
+    throw_error(ErrorCode::kDataLoss,
+                "{} is damaged: {} points in {} shards; make the points again", path.string(),
+                layout_.points, layout_.shards);
 }
 
 PointShardReader::PointShardReader(const std::filesystem::path& folder, const ShardLayout& layout,
@@ -126,7 +129,8 @@ PointShardReader::PointShardReader(const std::filesystem::path& folder, const Sh
 
 void PointShardReader::check(bool is_right) const {
   if (!is_right)
-    throw_error(ErrorCode::kDataLoss, "{} is not shard {} of {}: at point {}; make it anew",
+    throw_error(ErrorCode::kDataLoss,
+                "{} is damaged or is not shard {} of {} (at point {}); make the points again",
                 path_.string(), shard_, index_file(path_.parent_path()).string(), next_);
 }
 

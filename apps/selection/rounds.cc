@@ -107,7 +107,7 @@ std::uint64_t partition_bytes(const PlannedRound& round, double neighbours) {
   // Random partitions differ by a few standard deviations; 1 % is far more than that.
   const std::uint64_t mean = ceil_of(round.points, round.partitions);
   const std::uint64_t points = mean + mean / 100 + 1;
-  // Dealt points include edges to neighbours that are not in this round.
+  // Sent points include edges to neighbours that are not in this round.
   const auto edges =
       static_cast<std::uint64_t>(static_cast<double>(points) * neighbours / round.partitions);
   return points * kBytesOfPoint + edges * kBytesOfEdge +

@@ -18,23 +18,23 @@ struct SelectionSettings {
   /// Folder for state that outlives a worker. Used by this run alone, at the same path on each
   /// host.
   std::string scratch;
-  bool anew = true;                          ///< True to delete the state of an earlier run.
+  bool discard_state = true;                 ///< True to delete the state of an earlier run.
   std::uint64_t count = 0;                   ///< Number of points to choose.
   std::int64_t utility = 1, similarity = 1;  ///< See Objective.
   std::uint64_t seed = 1;
   std::uint32_t sample = 1000;  ///< See EdgeSample::thousandths.
-  bool fresh = false;           ///< True to sample edges afresh in every step.
-  bool bounded = false;         ///< True if bounding precedes the rounds.
+  bool resample_edges = false;  ///< True to sample edges afresh in every step.
+  bool use_bounding = false;    ///< True if bounding precedes the rounds.
   std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< Bytes; see ExchangeOptions.
   std::uint64_t spill_block = std::uint64_t{1} << 20;       ///< Block of each partition's file, in
                                                             ///< bytes.
 
   Objective objective() const { return {utility, similarity}; }
   static constexpr auto fields = weft::fields(
-      &SelectionSettings::points, &SelectionSettings::scratch, &SelectionSettings::anew,
+      &SelectionSettings::points, &SelectionSettings::scratch, &SelectionSettings::discard_state,
       &SelectionSettings::count, &SelectionSettings::utility, &SelectionSettings::similarity,
-      &SelectionSettings::seed, &SelectionSettings::sample, &SelectionSettings::fresh,
-      &SelectionSettings::bounded, &SelectionSettings::exchange_budget,
+      &SelectionSettings::seed, &SelectionSettings::sample, &SelectionSettings::resample_edges,
+      &SelectionSettings::use_bounding, &SelectionSettings::exchange_budget,
       &SelectionSettings::spill_block);
 };
 
@@ -68,12 +68,12 @@ struct BoundRequest {
 };
 
 /// First half of a round: sends points to their partitions.
-struct DealRequest {
+struct ShuffleRequest {
   std::uint64_t exchange = 0;
   std::uint32_t round = 1;  ///< Counts from 1.
   std::uint32_t partitions = 1;
   static constexpr auto fields =
-      weft::fields(&DealRequest::exchange, &DealRequest::round, &DealRequest::partitions);
+      weft::fields(&ShuffleRequest::exchange, &ShuffleRequest::round, &ShuffleRequest::partitions);
 };
 
 struct PartitionSize {
@@ -131,7 +131,7 @@ struct PointNeighbour {
 };
 
 /// Resources that a worker has used so far.
-struct WorkerUse {
+struct ResourceUsage {
   std::uint64_t peak_bytes = 0;                     ///< Resident memory (VmHWM).
   std::uint64_t read_bytes = 0, written_bytes = 0;  ///< Disk I/O counters.
   std::uint64_t sent_bytes = 0;                     ///< Bytes sent to other workers.
@@ -139,15 +139,15 @@ struct WorkerUse {
   std::uint64_t bounding_reads = 0;
   std::uint64_t records = 0;  ///< Records that bounding has sent.
 
-  /// Returns the use of this process, with `sent` bytes.
-  static WorkerUse of_process(std::uint64_t sent) {
+  /// Returns the usage of this process, with `sent` bytes.
+  static ResourceUsage of_process(std::uint64_t sent) {
     const DiskBytes disk = disk_bytes();
     return {peak_resident_bytes(), disk.read, disk.written, sent, 0, 0, 0};
   }
-  static constexpr auto fields =
-      weft::fields(&WorkerUse::peak_bytes, &WorkerUse::read_bytes, &WorkerUse::written_bytes,
-                   &WorkerUse::sent_bytes, &WorkerUse::shard_reads, &WorkerUse::bounding_reads,
-                   &WorkerUse::records);
+  static constexpr auto fields = weft::fields(
+      &ResourceUsage::peak_bytes, &ResourceUsage::read_bytes, &ResourceUsage::written_bytes,
+      &ResourceUsage::sent_bytes, &ResourceUsage::shard_reads, &ResourceUsage::bounding_reads,
+      &ResourceUsage::records);
 };
 
 }  // namespace weft::apps

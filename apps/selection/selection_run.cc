@@ -21,38 +21,38 @@ std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
 }  // namespace
 
 template <typename Phase>
-auto SelectionRun::repeat(const Phase& phase) {
-  return workers_.repeat(phase, [this] {
+auto SelectionRun::run_with_recovery(const Phase& phase) {
+  return workers_.run_with_recovery(phase, [this] {
     ++summary_.recoveries;
     begin();
   });
 }
 
 void SelectionRun::begin() {
-  plan_.settings.anew = anew_;
+  plan_.settings.discard_state = discard_state_;
   const auto sets = workers_.all()
                         .within(actors::kNoDeadline)
                         .call<&SelectionWorker::begin>(plan_.settings)
                         .get();
   summary_.ground_set = sets.front();
-  anew_ = false;
+  discard_state_ = false;
 }
 
 void SelectionRun::check_state() {
   const bool has_bounds = !progress_.decided.empty() || progress_.bounding_done;
   if (!has_bounds && progress_.round == 0) return;
-  const std::uint64_t missing = sum(repeat([&](const auto& workers) {
+  const std::uint64_t missing = sum(run_with_recovery([&](const auto& workers) {
     return workers
-        .template call<&SelectionWorker::missing>(has_bounds && plan_.settings.bounded,
+        .template call<&SelectionWorker::missing>(has_bounds && plan_.settings.use_bounding,
                                                   progress_.round)
         .get();
   }));
   if (missing == 0) return;
-  tell("the files of the earlier run are not in scratch any more; the selection begins anew");
+  report("the state of the earlier run no longer exists in scratch; the selection restarts");
   progress_ = {};
-  anew_ = true;
-  repeat([&](const auto&) {
-    if (anew_) begin();  // a recovery has begun already
+  discard_state_ = true;
+  run_with_recovery([&](const auto&) {
+    if (discard_state_) begin();  // a recovery has begun already
     return 0;
   });
 }
@@ -61,12 +61,12 @@ KthLargest SelectionRun::find(RankedValue what, std::uint64_t k) {
   KthLargest search(k);
   while (!search.is_found()) {
     KthLargest::Counts counts(KthLargest::kBins, 0);
-    const auto all = repeat([&](const auto& workers) {
+    const auto all = run_with_recovery([&](const auto& workers) {
       return workers.template call<&SelectionWorker::count>(CountRequest{what, search}).get();
     });
     for (const auto& each : all)
       for (std::size_t bin = 0; bin < counts.size(); ++bin) counts[bin] += each.at(bin);
-    search.narrow(counts);
+    search.end_pass(counts);
   }
   return search;
 }
@@ -75,13 +75,13 @@ void SelectionRun::bound() {
   BoundingLoop loop(summary_.ground_set.points, plan_.settings.count);
   const TimePoint began = clock_.now();
   if (progress_.decided.empty() && !progress_.bounding_done) {
-    repeat([](const auto& workers) {
+    run_with_recovery([](const auto& workers) {
       workers.template call<&SelectionWorker::initialise_bounds>().get();
       return 0;
     });
   }
   const std::vector<std::uint64_t> before = progress_.decided;
-  for (const std::uint64_t decided : before) loop.decided(decided);
+  for (const std::uint64_t decided : before) loop.report_decided(decided);
   TimePoint step_began = began;
   for (; loop.next() != BoundingLoop::Step::kDone;) {
     BoundRequest request{loop.steps(), loop.next(), 0, 0};
@@ -89,45 +89,48 @@ void SelectionRun::bound() {
       request.threshold = find(RankedValue::kAtLeast, loop.wanted()).value();
     if (loop.next() == BoundingLoop::Step::kGrow)
       request.threshold = find(RankedValue::kAtMost, loop.wanted()).value();
-    const std::uint64_t decided = sum(repeat([&](const auto& workers) {
+    const std::uint64_t decided = sum(run_with_recovery([&](const auto& workers) {
       return workers.template call<&SelectionWorker::decide>(request).get();
     }));
-    if (decided > 0 || plan_.settings.fresh) {
-      repeat([&](const auto& workers) {
+    if (decided > 0 || plan_.settings.resample_edges) {
+      run_with_recovery([&](const auto& workers) {
         request.exchange = workers_.next_exchange();
-        return workers.template call<&SelectionWorker::spread>(request).get();
+        return workers.template call<&SelectionWorker::propagate_decisions>(request).get();
       });
     }
-    loop.decided(decided);
+    loop.report_decided(decided);
     progress_.decided.push_back(decided);
     const TimePoint now = clock_.now();
     progress_.step_seconds.push_back(in_seconds(now - step_began));
     step_began = now;
-    keep();
+    save_progress();
   }
   progress_.bounding_done = true;
-  keep();
+  save_progress();
   open_ = loop.open();
   wanted_ = loop.wanted();
   summary_.bounding_steps = loop.steps() - 1;
   summary_.accepted = plan_.settings.count - wanted_;
   summary_.discarded = summary_.ground_set.points - open_ - summary_.accepted;
-  tell(fmt::format("bounding: {} steps accepted {} points and discarded {}, {} are open, {}",
-                   summary_.bounding_steps, summary_.accepted, summary_.discarded, open_,
-                   format_seconds(in_seconds(clock_.now() - began))));
+  report(fmt::format("bounding: {} steps accepted {} points and discarded {}, {} are open, {}",
+                     summary_.bounding_steps, summary_.accepted, summary_.discarded, open_,
+                     format_seconds(in_seconds(clock_.now() - began))));
 }
 
 RoundResult SelectionRun::run_round(std::uint32_t round, const PlannedRound& planned) {
   RoundResult result;
   result.partitions = planned.partitions;
-  result.points = repeat([&](const auto& workers) {
-    const DealRequest deal{workers_.next_exchange(), round, result.partitions};
+  result.points = run_with_recovery([&](const auto& workers) {
+    const ShuffleRequest shuffle{workers_.next_exchange(), round, result.partitions};
     std::vector<std::uint64_t> sizes(result.partitions, 0);
-    for (const auto& of_worker : workers.template call<&SelectionWorker::deal>(deal).get())
+    for (const auto& of_worker :
+         workers.template call<&SelectionWorker::send_to_partitions>(shuffle).get())
       for (const PartitionSize& size : of_worker) sizes.at(size.partition) = size.points;
     if (sum(sizes) != planned.points)
-      throw_error(ErrorCode::kDataLoss, "{} points were dealt in round {}, but {} are in play",
-                  sum(sizes), round, planned.points);
+      throw_error(ErrorCode::kDataLoss,
+                  "round {}: {} points were sent to partitions, but {} remain; the state is "
+                  "damaged: start the run again",
+                  round, sum(sizes), planned.points);
     result.largest = *std::ranges::max_element(sizes);
     const ChooseRequest choose{workers_.next_exchange(), round, round == plan_.rounds.rounds,
                                partition_quotas(planned.stay, sizes)};
@@ -141,8 +144,8 @@ RoundResult SelectionRun::run_round(std::uint32_t round, const PlannedRound& pla
 
 SelectionSummary SelectionRun::run(SelectionProgress progress) {
   progress_ = std::move(progress);
-  anew_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
-  repeat([&](const auto&) {
+  discard_state_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
+  run_with_recovery([&](const auto&) {
     // a recovery has begun already
     if (summary_.ground_set.points == 0) begin();
     return 0;
@@ -154,7 +157,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
                 plan_.settings.count, points);
   open_ = points;
   wanted_ = plan_.settings.count;
-  if (plan_.settings.bounded) bound();
+  if (plan_.settings.use_bounding) bound();
   RoundOptions rounds = plan_.rounds;
   rounds.count = wanted_;
   // Partitions have the same capacity as without bounding.
@@ -168,17 +171,17 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
       result.seconds = in_seconds(clock_.now() - began);
       progress_.rounds.push_back(result);
       progress_.round = round;
-      keep();
-      tell(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round,
-                       rounds.rounds, planned.points, planned.partitions,
-                       planned.partitions == 1 ? "" : "s", planned.stay,
-                       format_seconds(result.seconds)));
+      save_progress();
+      report(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round,
+                         rounds.rounds, planned.points, planned.partitions,
+                         planned.partitions == 1 ? "" : "s", planned.stay,
+                         format_seconds(result.seconds)));
     }
     summary_.point_visits += planned.points;
     summary_.rounds.push_back(progress_.rounds.at(round - 1));
   }
   const std::int64_t draw_from = find(RankedValue::kDraw, plan_.settings.count).value();
-  const auto reports = repeat([&](const auto& workers) {
+  const auto reports = run_with_recovery([&](const auto& workers) {
     return workers
         .template call<&SelectionWorker::score>(
             ScoreRequest{workers_.next_exchange(), rounds.rounds, draw_from})
@@ -193,17 +196,17 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
     throw_error(ErrorCode::kDataLoss, "{} points are chosen, not {}", summary_.chosen,
                 plan_.settings.count);
   std::string digests;
-  for (const auto& of_worker : repeat([](const auto& workers) {
+  for (const auto& of_worker : run_with_recovery([](const auto& workers) {
          return workers.template call<&SelectionWorker::digests>().get();
        }))
     for (const std::string& digest : of_worker) digests += digest;
   summary_.digest = sha256(std::as_bytes(std::span(digests)));
-  summary_.workers = workers_.all().call<&SelectionWorker::use>().get();
+  summary_.workers = workers_.all().call<&SelectionWorker::resource_usage>().get();
   return summary_;
 }
 
 void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& visit) {
-  const auto owners = repeat(
+  const auto owners = run_with_recovery(
       [](const auto& workers) { return workers.template call<&SelectionWorker::shards>().get(); });
   for (std::size_t rank = 0; rank < owners.size(); ++rank) {
     for (const std::uint32_t shard : owners[rank]) {
@@ -222,7 +225,7 @@ void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& vi
 
 std::vector<PointNeighbour> SelectionRun::neighbours_of(const std::vector<PointId>& points) {
   std::vector<PointNeighbour> neighbours;
-  for (const auto& of_worker : repeat([&](const auto& workers) {
+  for (const auto& of_worker : run_with_recovery([&](const auto& workers) {
          return workers.template call<&SelectionWorker::neighbours_of>(points).get();
        }))
     neighbours.insert(neighbours.end(), of_worker.begin(), of_worker.end());

@@ -41,7 +41,7 @@ struct SelectionSummary {
   std::int64_t score = 0, random_score = 0;
   std::uint64_t point_visits = 0;  ///< Sum over rounds of the points at their start.
   std::string digest;              ///< SHA-256 of the digests of the shards' chosen points.
-  std::vector<WorkerUse> workers;
+  std::vector<ResourceUsage> workers;
   std::uint32_t recoveries = 0;
 };
 
@@ -51,9 +51,9 @@ class SelectionRun final {
  public:
   struct Hooks {
     /// Called with a line for users after each phase. May be empty.
-    std::function<void(const std::string&)> tell = {};
+    std::function<void(const std::string&)> on_progress = {};
     /// Called with the progress to save for a restarted driver. May be empty.
-    std::function<void(const SelectionProgress&)> keep = {};
+    std::function<void(const SelectionProgress&)> save_progress = {};
   };
 
   SelectionRun(SelectionWorkers& workers, SelectionPlan plan, Hooks hooks)
@@ -70,18 +70,18 @@ class SelectionRun final {
  private:
   /// Runs `phase`, and runs it again after a worker's death.
   template <typename Phase>
-  auto repeat(const Phase& phase);
+  auto run_with_recovery(const Phase& phase);
   void begin();
   /// Resets the progress if a worker lacks files of completed phases.
   void check_state();
   void bound();
   RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
   KthLargest find(RankedValue what, std::uint64_t k);
-  void tell(const std::string& line) const {
-    if (hooks_.tell) hooks_.tell(line);
+  void report(const std::string& line) const {
+    if (hooks_.on_progress) hooks_.on_progress(line);
   }
-  void keep() const {
-    if (hooks_.keep) hooks_.keep(progress_);
+  void save_progress() const {
+    if (hooks_.save_progress) hooks_.save_progress(progress_);
   }
 
   SelectionWorkers& workers_;
@@ -90,7 +90,7 @@ class SelectionRun final {
   SteadyClock clock_;
   SelectionProgress progress_;
   SelectionSummary summary_;
-  bool anew_ = true;  ///< True if a new selection has not begun on the workers yet.
+  bool discard_state_ = true;  ///< True if a new selection has not begun on the workers yet.
   std::uint64_t open_ = 0, wanted_ = 0;  ///< Open points after bounding, and how many of them to
                                          ///< choose.
 };

@@ -33,7 +33,8 @@ std::uint64_t SelectionWorker::generate(const std::string& folder, const Generat
   for (std::uint32_t shard = 0; shard < request.shards; ++shard) {
     if (owner_of_shard(shard, request.shards) != port_.rank()) continue;
     if (context_.stop_token().stop_requested())
-      throw_error(ErrorCode::kCancelled, "nobody waits for the points any more");
+      throw_error(ErrorCode::kCancelled,
+                  "generating points was cancelled, because the driver disconnected");
     edges += generate_shard(folder, request, shard);
   }
   return edges;
@@ -44,7 +45,7 @@ void SelectionWorker::write_index(const std::string& folder, const GeneratedPoin
   write_store_index(folder, request.layout(), directed_edges);
 }
 
-GroundSet SelectionWorker::there(const std::string& folder) const {
+GroundSet SelectionWorker::inspect_store(const std::string& folder) const {
   try {
     const PointStore store(folder);
     const ShardLayout& layout = store.layout();
@@ -71,15 +72,15 @@ GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   if (problem)
     throw_error(ErrorCode::kUnavailable, "cannot make folders in {}: {}; give another `scratch`",
                 settings.scratch, problem.message());
-  if (there(settings.points).points == 0)
+  if (inspect_store(settings.points).points == 0)
     throw_error(ErrorCode::kNotFound,
-                "the points of worker {} are not in {} on its host; if they were on one that is "
-                "lost, its scratch is lost with it: start again",
+                "the points of worker {} do not exist in {} on its host. If a host failed, its "
+                "scratch folder is lost: start the run again",
                 port_.rank(), settings.points);
   store_.emplace(settings.points);
   for (std::uint32_t shard = 0; shard < layout().shards; ++shard)
     if (owner_of_shard(shard) == port_.rank()) shards_.push_back(shard);
-  if (settings.anew) {
+  if (settings.discard_state) {
     for (const auto& entry : std::filesystem::directory_iterator(state_)) {
       const std::string name = entry.path().filename().string();
       for (const std::uint32_t shard : shards_)  // other workers remove their own
@@ -98,31 +99,33 @@ std::uint64_t SelectionWorker::missing(bool has_bounds, std::uint32_t round) con
   return missing;
 }
 
-std::vector<bool> SelectionWorker::alive(std::uint32_t shard, std::uint32_t round) const {
+std::vector<bool> SelectionWorker::remaining_points(std::uint32_t shard,
+                                                    std::uint32_t round) const {
   const std::uint32_t rows = rows_of(shard);
   if (round > 0) {
     const std::vector<std::byte> bytes = read_spilled(file("alive", round, shard));
     std::vector<bool> bits(rows);
     if (bytes.size() != (rows + 7) / 8)
-      throw_error(ErrorCode::kDataLoss, "{} is of another run; begin it anew",
+      throw_error(ErrorCode::kDataLoss, "{} belongs to another run; start this run again",
                   file("alive", round, shard).string());
     for (std::uint32_t row = 0; row < rows; ++row)
       bits[row] = (std::to_integer<unsigned>(bytes[row / 8]) >> (row % 8) & 1) != 0;
     return bits;
   }
   std::vector<bool> bits(rows, true);
-  if (!settings_.bounded) return bits;
+  if (!settings_.use_bounding) return bits;
   const PointBounds bounds = bounds_of(shard);
-  for (std::uint32_t row = 0; row < rows; ++row) bits[row] = bounds.fate(row) == PointState::kOpen;
+  for (std::uint32_t row = 0; row < rows; ++row)
+    bits[row] = bounds.state_of(row) == PointState::kOpen;
   return bits;
 }
 
-WorkerUse SelectionWorker::use() {
-  WorkerUse use = WorkerUse::of_process(port_.bytes_sent());
-  use.shard_reads = shard_reads_;
-  use.bounding_reads = bounding_reads_;
-  use.records = records_;
-  return use;
+ResourceUsage SelectionWorker::resource_usage() {
+  ResourceUsage usage = ResourceUsage::of_process(port_.bytes_sent());
+  usage.shard_reads = shard_reads_;
+  usage.bounding_reads = bounding_reads_;
+  usage.records = records_;
+  return usage;
 }
 
 void SelectionWorker::clean() {

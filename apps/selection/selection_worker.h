@@ -44,7 +44,7 @@ class SelectionWorker final {
                    std::uint64_t directed_edges);
 
   /// Returns the facts of a folder's points. 0 points unless the worker's own shards exist.
-  GroundSet there(const std::string& folder) const;
+  GroundSet inspect_store(const std::string& folder) const;
   /// Opens the ground set and creates folders. Call after each connect().
   GroundSet begin(const SelectionSettings& settings);
 
@@ -59,11 +59,11 @@ class SelectionWorker final {
   std::uint64_t decide(const BoundRequest& request);
   /// Sends the decisions to the neighbours' owners, which update their bounds. Returns the number
   /// of records.
-  actors::task<std::uint64_t> spread(BoundRequest request);
+  actors::task<std::uint64_t> propagate_decisions(BoundRequest request);
 
   // Rounds.
   /// Sends its points to their partitions. Returns the sizes of the partitions received here.
-  actors::task<std::vector<PartitionSize>> deal(DealRequest request);
+  actors::task<std::vector<PartitionSize>> send_to_partitions(ShuffleRequest request);
   /// Chooses in the received partitions. Returns how many of its own points stay.
   actors::task<std::uint64_t> choose(ChooseRequest request);
 
@@ -77,7 +77,7 @@ class SelectionWorker final {
   std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
   /// Returns, per shard, the SHA-256 of the chosen points' ids, ascending, 4 bytes each.
   std::vector<std::string> digests();
-  WorkerUse use();
+  ResourceUsage resource_usage();
   /// Removes its files in `scratch`, but not the ground set.
   void clean();
 
@@ -86,21 +86,24 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::cancel>("cancel", actors::urgent),
       actors::on<&SelectionWorker::generate>("generate"),
       actors::on<&SelectionWorker::write_index>("write_index"),
-      actors::on<&SelectionWorker::there>("there"), actors::on<&SelectionWorker::begin>("begin"),
+      actors::on<&SelectionWorker::inspect_store>("inspect_store"),
+      actors::on<&SelectionWorker::begin>("begin"),
       actors::on<&SelectionWorker::missing>("missing"),
       actors::on<&SelectionWorker::initialise_bounds>("initialise_bounds"),
       actors::on<&SelectionWorker::count>("count"), actors::on<&SelectionWorker::decide>("decide"),
-      actors::on<&SelectionWorker::spread>("spread"), actors::on<&SelectionWorker::deal>("deal"),
+      actors::on<&SelectionWorker::propagate_decisions>("propagate_decisions"),
+      actors::on<&SelectionWorker::send_to_partitions>("send_to_partitions"),
       actors::on<&SelectionWorker::choose>("choose"), actors::on<&SelectionWorker::score>("score"),
       actors::on<&SelectionWorker::results>("results"),
       actors::on<&SelectionWorker::shards>("shards"),
       actors::on<&SelectionWorker::neighbours_of>("neighbours_of"),
-      actors::on<&SelectionWorker::digests>("digests"), actors::on<&SelectionWorker::use>("use"),
+      actors::on<&SelectionWorker::digests>("digests"),
+      actors::on<&SelectionWorker::resource_usage>("resource_usage"),
       actors::on<&SelectionWorker::clean>("clean"));
 
  private:
   /// Returns, by row, which of a shard's points a round has left in. Round 0 stands for bounding.
-  std::vector<bool> alive(std::uint32_t shard, std::uint32_t round) const;
+  std::vector<bool> remaining_points(std::uint32_t shard, std::uint32_t round) const;
   /// Returns, by row, the points that a round has left in or that bounding has accepted. For round
   /// 0, only the latter.
   std::vector<bool> chosen_of(std::uint32_t shard, std::uint32_t round) const;

@@ -33,7 +33,7 @@ class ShardSpills final {
   bool has(std::uint32_t shard) const { return files_.contains(shard); }
   /// Calls `visit` with each record of the shard in order of arrival, and removes them.
   template <typename Visit>
-  void take(std::uint32_t shard, const Visit& visit) {
+  void drain(std::uint32_t shard, const Visit& visit) {
     const auto found = files_.find(shard);
     if (found == files_.end()) return;
     const auto each = [&](std::span<const std::byte> bytes) {

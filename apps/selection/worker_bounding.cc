@@ -11,9 +11,9 @@
 namespace weft::apps {
 namespace {
 
-/// Record of a neighbour's new state, sent to a point: id u32, similarity u16, news u8.
+/// Record of a neighbour's new state, sent to a point: id u32, similarity u16, update u8.
 constexpr std::size_t kUpdateBytes = 7;
-enum class News : std::uint8_t {
+enum class NeighbourUpdate : std::uint8_t {
   kAccepted,      ///< Accepted. Was not counted as open.
   kNoMoreOpen,    ///< Discarded. Was counted as open.
   kOpenAccepted,  ///< Accepted. Was counted as open.
@@ -33,7 +33,8 @@ std::vector<std::byte> with_step(int step, std::vector<std::byte> state) {
 PointBounds SelectionWorker::bounds_of(std::uint32_t shard) const {
   const std::vector<std::byte> bytes = read_spilled(file("bounds", 0, shard));
   if (bytes.size() < sizeof(std::int32_t))
-    throw_error(ErrorCode::kDataLoss, "{} is no state of bounds; begin the run anew",
+    throw_error(ErrorCode::kDataLoss,
+                "{} is damaged: it has no state of bounds; start this run again",
                 file("bounds", 0, shard).string());
   return {settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t))};
 }
@@ -50,7 +51,7 @@ std::vector<std::uint32_t> SelectionWorker::read_decisions(std::uint32_t shard, 
 
 void SelectionWorker::initialise_bounds() {
   const Objective objective = settings_.objective();
-  const EdgeSample sample{settings_.sample, settings_.seed, settings_.fresh ? 1U : 0U};
+  const EdgeSample sample{settings_.sample, settings_.seed, settings_.resample_edges ? 1U : 0U};
   for (const std::uint32_t shard : shards_) {
     std::vector<std::int64_t> gains;
     gains.reserve(rows_of(shard));
@@ -62,7 +63,7 @@ void SelectionWorker::initialise_bounds() {
     PointShardReader reader = store_->read(shard);
     for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
       for (const Neighbour& neighbour : point->neighbours)
-        if (sample.has(point->id, neighbour.id)) bounds.add_open(row, neighbour.similarity);
+        if (sample.contains(point->id, neighbour.id)) bounds.add_open(row, neighbour.similarity);
     }
     bounding_reads_ += 2;
     write_state(file("bounds", 0, shard), with_step(0, bounds.state()));
@@ -81,7 +82,7 @@ std::vector<std::uint64_t> SelectionWorker::count(const CountRequest& request) {
     }
     const PointBounds bounds = bounds_of(shard);
     for (std::uint32_t row = 0; row < bounds.size(); ++row) {
-      if (bounds.fate(row) != PointState::kOpen) continue;
+      if (bounds.state_of(row) != PointState::kOpen) continue;
       const std::int64_t number =
           request.what == RankedValue::kAtLeast ? bounds.at_least(row) : bounds.at_most(row);
       if (const auto bin = request.search.bin_of(number)) ++counts[*bin];
@@ -95,7 +96,7 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
   for (const std::uint32_t shard : shards_) {
     const std::vector<std::byte> bytes = read_spilled(file("bounds", 0, shard));
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) {
-      // Done before a death. If a shard had no decisions and no news, its bounds keep their old
+      // Done before a death. If a shard had no decisions and no updates, its bounds keep their old
       // step, and deciding again decides nothing.
       decided += read_decisions(shard, request.step).size();
       continue;
@@ -116,8 +117,8 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
   return decided;
 }
 
-actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
-  const PointState fate =
+actors::task<std::uint64_t> SelectionWorker::propagate_decisions(BoundRequest request) {
+  const PointState new_state =
       request.kind == BoundingLoop::Step::kGrow || request.kind == BoundingLoop::Step::kAcceptRest
           ? PointState::kAccepted
           : PointState::kDiscarded;
@@ -135,13 +136,13 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
     const std::vector<std::uint32_t> rows = read_decisions(shard, request.step);
     std::vector<bool> is_decided(rows_of(shard));
     for (const std::uint32_t row : rows) is_decided[row] = true;
-    if (rows.empty() && !settings_.fresh) continue;
+    if (rows.empty() && !settings_.resample_edges) continue;
     std::vector<bool> is_open;
-    if (settings_.fresh) {
+    if (settings_.resample_edges) {
       const PointBounds bounds = bounds_of(shard);
       is_open.resize(bounds.size());
       for (std::uint32_t row = 0; row < bounds.size(); ++row)
-        is_open[row] = bounds.fate(row) == PointState::kOpen && !is_decided[row];
+        is_open[row] = bounds.state_of(row) == PointState::kOpen && !is_decided[row];
     }
     PointShardReader reader = store_->read(shard);
     for (std::uint32_t row = 0; row < is_decided.size(); ++row) {
@@ -152,20 +153,21 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
       }
       const StoredPoint* const point = reader.next();
       for (const Neighbour& neighbour : point->neighbours) {
-        News news = News::kOpen;
+        NeighbourUpdate update = NeighbourUpdate::kOpen;
         if (decided) {
           // Fresh samples reset the counts of open neighbours anyway.
-          const bool counted = !settings_.fresh && sample.has(neighbour.id, point->id);
-          if (fate == PointState::kDiscarded && !counted) continue;
-          if (fate == PointState::kDiscarded) news = News::kNoMoreOpen;
-          else news = counted ? News::kOpenAccepted : News::kAccepted;
-        } else if (!next.has(neighbour.id, point->id)) {
+          const bool counted =
+              !settings_.resample_edges && sample.contains(neighbour.id, point->id);
+          if (new_state == PointState::kDiscarded && !counted) continue;
+          if (new_state == PointState::kDiscarded) update = NeighbourUpdate::kNoMoreOpen;
+          else update = counted ? NeighbourUpdate::kOpenAccepted : NeighbourUpdate::kAccepted;
+        } else if (!next.contains(neighbour.id, point->id)) {
           continue;
         }
         record.clear();
         record.write(neighbour.id);
         record.write(neighbour.similarity);
-        record.write(news);
+        record.write(update);
         const std::uint32_t rank = owner_of_shard(layout().shard_of(neighbour.id));
         while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);
         ++records;
@@ -177,23 +179,23 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
   arrived.commit();
   for (const std::uint32_t shard : shards_) {
     const std::vector<std::uint32_t> rows = read_decisions(shard, request.step);
-    if (rows.empty() && !arrived.has(shard) && !settings_.fresh) continue;
+    if (rows.empty() && !arrived.has(shard) && !settings_.resample_edges) continue;
     const auto path = file("bounds", 0, shard);
     const std::vector<std::byte> bytes = read_spilled(path);
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // done before a death
     PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
-    bounds.decide_rows(rows, fate);
-    if (settings_.fresh) bounds.clear_open();
+    bounds.decide_rows(rows, new_state);
+    if (settings_.resample_edges) bounds.clear_open();
     const std::uint64_t first = layout().first_of(shard);
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
       const auto similarity = reader.read<std::uint16_t>();
-      const auto news = reader.read<News>();
-      if (news == News::kOpen) return bounds.add_open(row, similarity);
+      const auto update = reader.read<NeighbourUpdate>();
+      if (update == NeighbourUpdate::kOpen) return bounds.add_open(row, similarity);
       bounds.neighbour_decided(
           row, similarity,
-          news == News::kNoMoreOpen ? PointState::kDiscarded : PointState::kAccepted,
-          news != News::kAccepted);
+          update == NeighbourUpdate::kNoMoreOpen ? PointState::kDiscarded : PointState::kAccepted,
+          update != NeighbourUpdate::kAccepted);
     });
     write_state(path, with_step(request.step, bounds.state()));
   }

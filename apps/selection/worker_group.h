@@ -26,7 +26,7 @@ class WorkerGroup {
   /// Runs `phase` with all workers. After a worker's death, calls recover() and `begin`, then runs
   /// the phase again. Phases have no deadline, as the cluster reports deaths.
   template <typename Phase, typename Begin>
-  auto repeat(const Phase& phase, const Begin& begin) {
+  auto run_with_recovery(const Phase& phase, const Begin& begin) {
     while (true) {
       std::optional<Error> problem;
       try {

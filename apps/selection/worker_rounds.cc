@@ -1,5 +1,5 @@
-// SelectionWorker's rounds: deals its points to partitions, and chooses in the partitions dealt to
-// it.
+// SelectionWorker's rounds: sends its points to partitions, and chooses in the partitions that it
+// received.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "apps/selection/greedy.h"
-#include "apps/selection/partition_part.h"
+#include "apps/selection/partition_file.h"
 #include "apps/selection/selection_worker.h"
 #include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
@@ -24,7 +24,8 @@ std::string partition_name(std::uint32_t partition) {
 
 }  // namespace
 
-actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest request) {
+actors::task<std::vector<PartitionSize>> SelectionWorker::send_to_partitions(
+    ShuffleRequest request) {
   const Objective objective = settings_.objective();
   const PartitionAssigner partition_of(settings_.seed, request.round, request.partitions);
   const std::uint32_t ranks = port_.num_ranks();
@@ -38,11 +39,11 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
   mesh::ActorExchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block) {
         for (auto records = block.bytes(); !records.empty();) {
-          const DealtPoint point = first_dealt_point(records);
+          const PartitionRecord point = first_partition_record(records);
           const std::uint32_t partition = partition_of(point.id);
           const auto size = partitions_.find(partition);
           if (size == partitions_.end())
-            throw_error(ErrorCode::kDataLoss, "point {} was dealt to the wrong worker", point.id);
+            throw_error(ErrorCode::kDataLoss, "point {} was sent to the wrong worker", point.id);
           ++size->second.points;
           size->second.edges += point.edges;
           files.at(partition).append(records.first(point.bytes));
@@ -51,9 +52,9 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
       });
   ByteWriter record;
   for (const std::uint32_t shard : shards_) {
-    const std::vector<bool> in = alive(shard, request.round - 1);
+    const std::vector<bool> in = remaining_points(shard, request.round - 1);
     std::optional<PointBounds> bounds;
-    if (settings_.bounded) bounds = bounds_of(shard);
+    if (settings_.use_bounding) bounds = bounds_of(shard);
     PointShardReader reader = store_->read(shard);
     for (std::uint32_t row = 0; row < in.size(); ++row) {
       if (!in[row]) {
@@ -62,8 +63,8 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
       }
       const StoredPoint* const point = reader.next();
       record.clear();
-      write_dealt_point(record, *point, bounds ? bounds->at_most(row) : gain_of(*point, objective),
-                        partition_of);
+      write_partition_record(
+          record, *point, bounds ? bounds->at_most(row) : gain_of(*point, objective), partition_of);
       const std::uint32_t rank = partition_of(point->id) % ranks;
       while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);
     }
@@ -107,7 +108,7 @@ actors::task<std::uint64_t> SelectionWorker::choose(ChooseRequest request) {
     const std::uint64_t first = layout().first_of(shard);
     std::vector<std::byte> bits((rows + 7) / 8);
     std::vector<std::pair<std::uint32_t, std::int64_t>> gains;
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
       const std::byte bit{static_cast<unsigned char>(1U << (row % 8))};
       if ((bits.at(row / 8) & bit) != std::byte{0})

@@ -31,7 +31,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
   for (const std::uint32_t shard : shards_) {
     const std::vector<bool> chosen = chosen_of(shard, request.round);
     std::optional<PointBounds> bounds;
-    if (settings_.bounded) bounds = bounds_of(shard);
+    if (settings_.use_bounding) bounds = bounds_of(shard);
     const std::vector<std::byte> gain_bytes =
         request.round > 0 ? read_spilled(file("gains", request.round, shard))
                           : std::vector<std::byte>();
@@ -54,7 +54,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
         ++report.chosen;
         report.score += objective.gain_alone(point->utility);
         ResultPoint result{point->id, point->utility, 0, 0};
-        if (bounds && bounds->fate(row) == PointState::kAccepted) {
+        if (bounds && bounds->state_of(row) == PointState::kAccepted) {
           result.gain = bounds->at_most(row);
         } else {
           result.gain = gains.read<std::int64_t>();
@@ -85,7 +85,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
   for (const std::uint32_t shard : shards_) {
     const std::vector<bool> chosen = chosen_of(shard, request.round);
     const std::uint64_t first = layout().first_of(shard);
-    arrived.take(shard, [&](ByteReader& reader) {
+    arrived.drain(shard, [&](ByteReader& reader) {
       const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
       if (chosen.at(row)) report.score -= objective.redundancy_loss(reader.read<std::uint16_t>());
     });
@@ -95,12 +95,12 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
 
 std::vector<bool> SelectionWorker::chosen_of(std::uint32_t shard, std::uint32_t round) const {
   std::vector<bool> chosen;
-  if (round > 0) chosen = alive(shard, round);
+  if (round > 0) chosen = remaining_points(shard, round);
   else chosen.resize(rows_of(shard));
-  if (!settings_.bounded) return chosen;
+  if (!settings_.use_bounding) return chosen;
   const PointBounds bounds = bounds_of(shard);
   for (std::uint32_t row = 0; row < bounds.size(); ++row)
-    if (bounds.fate(row) == PointState::kAccepted) chosen[row] = true;
+    if (bounds.state_of(row) == PointState::kAccepted) chosen[row] = true;
   return chosen;
 }
 

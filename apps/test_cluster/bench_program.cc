@@ -24,7 +24,7 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
   try {
     if (actors::role_of(std::vector<std::string>(argv + 1, argv + argc))) {
       actors::AppMain app(argc, argv);
-      program.provide(app);
+      program.register_actors(app);
       return app.run([](actors::Cluster&, const actors::AppRun&) { return 2; });
     }
     return exit_status_after_flush(program.name, program.measure(argc, argv));
@@ -57,9 +57,10 @@ int run_until_signal(const std::function<int(const std::stop_token&)>& work) {
 std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence,
                                       std::FILE* terminal) {
   auto tool = actors::program_directory() / "weft-hosts";
-  const std::string refusal = loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
+  const std::string refusal =
+      loopback ? "asked for with --loopback" : TestHosts::unsupported_because(tool);
   if (refusal.empty()) return tool;
-  say(terminal, "On this machine's loopback: {} ({})\n", consequence, refusal);
+  say(terminal, "Running on this machine's loopback: {} ({})\n", consequence, refusal);
   return {};
 }
 

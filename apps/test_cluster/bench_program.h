@@ -15,8 +15,8 @@ namespace weft::apps {
 struct BenchProgram {
   /// Prefix of error messages, such as "weft bench reshard".
   std::string name;
-  std::function<void(actors::AppMain&)> provide;      ///< Registers the actors of the device
-                                                      ///< processes.
+  std::function<void(actors::AppMain&)> register_actors;  ///< Registers the actors of the device
+                                                          ///< processes.
   std::function<int(int argc, char** argv)> measure;  ///< Reads the command line and measures. May
                                                       ///< throw.
 };

@@ -37,9 +37,9 @@ CommandEnd run_command(const std::string& command) {
 
 }  // namespace
 
-std::string TestHosts::refusal(const std::filesystem::path& tool) {
+std::string TestHosts::unsupported_because(const std::filesystem::path& tool) {
   if (!std::filesystem::exists(tool))
-    throw_error(ErrorCode::kNotFound, "{} is missing; it is made with weft: cmake --build build",
+    throw_error(ErrorCode::kNotFound, "{} does not exist; build it: cmake --build build",
                 tool.string());
   CommandEnd end = run_command(fmt::format("'{}' check", tool.string()));
   while (end.text.ends_with('\n')) end.text.pop_back();
@@ -130,9 +130,9 @@ void TestHosts::limit(int host, int nic, std::uint64_t bits_per_second) const {
   run_tool(fmt::format("limit host{} {}bit {}", host, bits_per_second, nic));
 }
 
-void TestHosts::cut(int host) const { run_tool(fmt::format("cut host{}", host)); }
+void TestHosts::disconnect_host(int host) const { run_tool(fmt::format("cut host{}", host)); }
 
-void TestHosts::mend(int host) const { run_tool(fmt::format("mend host{}", host)); }
+void TestHosts::reconnect_host(int host) const { run_tool(fmt::format("mend host{}", host)); }
 
 std::uint64_t TestHosts::bytes_received(int host, int nic) const {
   // A line per interface: "eth0 SENT RECEIVED".

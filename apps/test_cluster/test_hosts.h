@@ -14,7 +14,7 @@ class TestHosts final {
  public:
   /// Returns the reason why this machine cannot have test hosts; empty if it can. Throws
   /// Error(kNotFound) if the tool does not exist.
-  static std::string refusal(const std::filesystem::path& tool);
+  static std::string unsupported_because(const std::filesystem::path& tool);
 
   struct Options {
     std::filesystem::path tool;
@@ -35,9 +35,9 @@ class TestHosts final {
   std::vector<std::string> command_on(int host, const std::vector<std::string>& command) const;
   /// Limits the rate of a host's interface in both directions.
   void limit(int host, int nic, std::uint64_t bits_per_second) const;
-  /// Disconnects a host from the network; mend() reconnects it.
-  void cut(int host) const;
-  void mend(int host) const;
+  /// Disconnects a host from the network; reconnect_host() reconnects it.
+  void disconnect_host(int host) const;
+  void reconnect_host(int host) const;
   /// Returns the bytes, headers included, that a host's interface has received since it was
   /// created.
   std::uint64_t bytes_received(int host, int nic) const;

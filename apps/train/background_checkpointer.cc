@@ -13,25 +13,25 @@ namespace {
 BackgroundCheckpointer::Outcome write(CheckpointStore& store, mesh::TrainingEngine& engine,
                                       const CheckpointMetadata& heading, OldCheckpoints old_ones,
                                       const std::stop_token& stop) {
-  bool refused = true;  // true while the disk, not the engine, can fail
+  bool engine_intact = true;  // true while the disk, not the engine, can fail
   try {
     const std::filesystem::path path = store.write(
         heading,
         [&](const ReadStateSlice& take) {
-          refused = false;
+          engine_intact = false;
           engine.gather(
               [&](const StateSlice& piece, std::span<const float> values) {
-                refused = true;
+                engine_intact = true;
                 take(piece, values);
-                refused = false;
+                engine_intact = false;
               },
               stop);
-          refused = true;
+          engine_intact = true;
         },
         old_ones);
     return {.step = heading.step, .path = path};
   } catch (...) {
-    return {.step = heading.step, .error = current_error(), .refused = refused};
+    return {.step = heading.step, .error = current_error(), .engine_intact = engine_intact};
   }
 }
 
@@ -92,7 +92,7 @@ std::optional<BackgroundCheckpointer::Outcome> BackgroundCheckpointer::wait() {
   return take();
 }
 
-std::optional<BackgroundCheckpointer::Outcome> BackgroundCheckpointer::give_up() {
+std::optional<BackgroundCheckpointer::Outcome> BackgroundCheckpointer::cancel_write() {
   if (!writing_) return std::nullopt;
   writing_->thread.request_stop();
   return take();

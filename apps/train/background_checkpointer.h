@@ -31,11 +31,11 @@ class BackgroundCheckpointer final {
     std::optional<Error> error = {};  ///< The checkpoint does not exist then.
     /// True if the disk, or a check of the values, refused the checkpoint; the engine is
     /// unaffected. False if the engine failed.
-    bool refused = false;
+    bool engine_intact = false;
   };
 
   BackgroundCheckpointer(CheckpointStore& store, mesh::TrainingEngine& engine, const Clock& clock);
-  /// Calls give_up().
+  /// Calls cancel_write().
   ~BackgroundCheckpointer();
   BackgroundCheckpointer(const BackgroundCheckpointer&) = delete;
   BackgroundCheckpointer& operator=(const BackgroundCheckpointer&) = delete;
@@ -43,7 +43,7 @@ class BackgroundCheckpointer final {
   /// Starts a checkpoint of the current state. Call wait() first if one is in progress. Throws the
   /// engine's errors while it copies the state.
   void begin(const CheckpointMetadata& heading, OldCheckpoints old_ones);
-  bool under_way() const { return writing_ != nullptr; }
+  bool in_progress() const { return writing_ != nullptr; }
   /// Returns the outcome of the last checkpoint once. Returns nullopt while it is in progress or if
   /// there is none.
   std::optional<Outcome> poll();
@@ -51,7 +51,7 @@ class BackgroundCheckpointer final {
   std::optional<Outcome> wait();
   /// Ends the write after a failure of the run, then returns as poll(). Stops waiting for devices,
   /// but writes a checkpoint whose values have all arrived.
-  std::optional<Outcome> give_up();
+  std::optional<Outcome> cancel_write();
   /// Total time for which begin() and wait() blocked.
   Nanoseconds paused() const { return paused_; }
 

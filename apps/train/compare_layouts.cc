@@ -45,7 +45,7 @@ std::optional<std::vector<MeshAxis>> balanced_axes(const std::string& layout, in
   return best;
 }
 
-bool suits(const mesh::LayoutChoice& choice, const mesh::MeshConfig& mesh) {
+bool is_usable_on(const mesh::LayoutChoice& choice, const mesh::MeshConfig& mesh) {
   std::int64_t size = 1;
   for (const MeshAxis& axis : mesh.axes) size *= axis.size;
   std::vector<transfer::DeviceId> devices;
@@ -58,14 +58,14 @@ bool suits(const mesh::LayoutChoice& choice, const mesh::MeshConfig& mesh) {
   }
 }
 
-mesh::ParallelConfig under(const mesh::ParallelConfig& layout, const std::string& name) {
+mesh::ParallelConfig with_layout(const mesh::ParallelConfig& layout, const std::string& name) {
   mesh::ParallelConfig result = layout;
   result.sharding = {};
   for (mesh::MeshConfig& mesh : result.meshes) {
     mesh::LayoutChoice choice{name, {}};
     if (mesh.layout) choice.gather = mesh.layout->gather;
     mesh.own_strategy.reset();
-    if (!suits(choice, mesh)) {
+    if (!is_usable_on(choice, mesh)) {
       int devices = 1;
       for (const MeshAxis& axis : mesh.axes) devices *= static_cast<int>(axis.size);
       const auto axes = balanced_axes(name, devices);
@@ -105,8 +105,8 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
         mesh::predict_linear_traffic(*plan.layout.meshes[mesh.value()].layout,
                                      partition.meshes[mesh], shape, plan.layout.microbatches);
     for (const mesh::TensorTraffic& of : law)
-      figures[mesh][of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
-                                    sizeof(float) * of.gradient_elements;
+      figures[mesh][of.axes].linear_bytes += static_cast<double>(size_of(x.dtype)) * of.elements +
+                                             sizeof(float) * of.gradient_elements;
   }
 }
 
@@ -205,11 +205,11 @@ LayoutCosts figures_of(const RunConfig& config, const std::string& name) {
     hosts.emplace_back(host.name, host.devices);
   mesh::TrainingPlan plan;
   try {
-    const mesh::ParallelConfig layout = under(config.layout, name);
+    const mesh::ParallelConfig layout = with_layout(config.layout, name);
     plan = mesh::make_training_plan(layout, config.model.graphs, predict_places(layout, hosts));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig) throw;
-    figures.refusal = error.message();
+    figures.unusable_because = error.message();
     return figures;
   }
   for (const mesh::DeviceMesh& mesh : plan.partition.meshes)
@@ -254,9 +254,9 @@ std::vector<LayoutCosts> compare_layouts(const RunConfig& config,
   return figures;
 }
 
-double LayoutCosts::law() const {
+double LayoutCosts::linear_bytes() const {
   double sum = 0;
-  for (const auto& [axes, along] : by_axes) sum += along.law;
+  for (const auto& [axes, along] : by_axes) sum += along.linear_bytes;
   return sum;
 }
 
@@ -266,21 +266,22 @@ std::string to_table(const std::vector<LayoutCosts>& figures) {
                   "linear layers", "transfers", "state", "activations", "gathered");
   std::string axes = fmt::format("\n{:<12} {:<14} {:>10} {:>13}\n", "layout", "along", "receives",
                                  "linear layers");
-  std::string refused;
+  std::string unusable;
   for (const LayoutCosts& one : figures) {
-    if (!one.refusal.empty()) {
-      refused += fmt::format("\n{}: {}", one.layout, one.refusal);
+    if (!one.unusable_because.empty()) {
+      unusable += fmt::format("\n{}: {}", one.layout, one.unusable_because);
       continue;
     }
     text += fmt::format("{:<12} {:>10} {:>13} {:>9} {:>10} {:>11} {:>10}\n", one.layout,
-                        bytes_text(one.received), bytes_text(one.law()), one.transfers,
+                        bytes_text(one.received), bytes_text(one.linear_bytes()), one.transfers,
                         format_bytes(one.state), format_bytes(one.activations),
                         format_bytes(one.gathered));
     for (const auto& [name, along] : one.by_axes)
-      axes += fmt::format("{:<12} {:<14} {:>10} {:>13}\n", one.layout, name,
-                          bytes_text(along.received), along.law > 0 ? bytes_text(along.law) : "-");
+      axes +=
+          fmt::format("{:<12} {:<14} {:>10} {:>13}\n", one.layout, name, bytes_text(along.received),
+                      along.linear_bytes > 0 ? bytes_text(along.linear_bytes) : "-");
   }
-  return text + axes + refused + (refused.empty() ? "" : "\n") +
+  return text + axes + unusable + (unusable.empty() ? "" : "\n") +
          "\nAll figures are per device and step, of the device that has most.\n"
          "receives: from devices of its mesh; linear layers: the share of it that theory says;\n"
          "state: parameters, gradients, moments; gathered: the part of the activations that is\n"
@@ -290,17 +291,18 @@ std::string to_table(const std::vector<LayoutCosts>& figures) {
 std::string to_json(const std::vector<LayoutCosts>& figures) {
   nlohmann::ordered_json document = nlohmann::ordered_json::array();
   for (const LayoutCosts& one : figures) {
-    if (!one.refusal.empty()) {
-      document.push_back({{"layout", one.layout}, {"refusal", one.refusal}});
+    if (!one.unusable_because.empty()) {
+      document.push_back({{"layout", one.layout}, {"refusal", one.unusable_because}});
       continue;
     }
     nlohmann::ordered_json by_axes = nlohmann::ordered_json::object();
     for (const auto& [name, along] : one.by_axes)
-      by_axes[name] = {{"received_bytes", along.received}, {"law_of_linears_bytes", along.law}};
+      by_axes[name] = {{"received_bytes", along.received},
+                       {"law_of_linears_bytes", along.linear_bytes}};
     document.push_back({{"layout", one.layout},
                         {"meshes", one.meshes},
                         {"received_bytes", one.received},
-                        {"law_of_linears_bytes", one.law()},
+                        {"law_of_linears_bytes", one.linear_bytes()},
                         {"by_axes", by_axes},
                         {"transfers", one.transfers},
                         {"state_bytes", one.state},

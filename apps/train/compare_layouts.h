@@ -12,19 +12,19 @@ namespace weft::apps {
 /// Costs of a run under a layout. Each figure is the maximum over devices.
 struct LayoutCosts {
   std::string layout;
-  std::string meshes;   ///< "cube(i=2,j=2,l=2)"
-  std::string refusal;  ///< Reason why the layout cannot be used. If it is set, the fields below
-                        ///< are not.
+  std::string meshes;  ///< "cube(i=2,j=2,l=2)"
+  /// Reason why the layout cannot be used. If it is set, the fields below are not.
+  std::string unusable_because;
   double received = 0;  ///< Bytes per step from devices of the same mesh.
   /// Bytes by the axes along which they move, such as "i" or "i+j", for a device of the mesh whose
   /// devices receive most.
   struct AxisBytes {
     double received = 0;  ///< Bytes as ring algorithms send them.
-    double law =
-        0;  ///< Share of the linear layers by closed form; see mesh::predict_linear_traffic().
+    /// Share of the linear layers by closed form; see mesh::predict_linear_traffic().
+    double linear_bytes = 0;
   };
   std::map<std::string, AxisBytes> by_axes;
-  double law() const;             ///< Returns the sum over all axes.
+  double linear_bytes() const;    ///< Returns the sum over all axes.
   std::int64_t transfers = 0;     ///< Transfers that a device starts per step.
   std::uint64_t state = 0;        ///< Bytes of parameters, gradients and moments.
   std::uint64_t activations = 0;  ///< Bytes of activations, gathered weights included.

@@ -38,12 +38,12 @@ FinalReport report_on_first_device(const std::vector<DriverDevice>& devices,
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     try {
       const std::unique_ptr<Device> device = devices[i].open();
-      tell("computing what the model shows on " + device->description());
+      tell("computing the final report on " + device->description());
       return show(*device);
     } catch (...) {
       const Error error = current_error();
       if (error.code() == ErrorCode::kCancelled) throw;
-      tell(fmt::format("what the model shows is computed on {}, not on {}: {}", devices[i + 1].name,
+      tell(fmt::format("the final report is computed on {} instead of {}: {}", devices[i + 1].name,
                        devices[i].name, error.message()));
     }
   }

@@ -86,8 +86,8 @@ void draw_panel(Svg& svg, double left, const std::vector<Bar>& bars, const std::
 Svg draw_layouts(const std::vector<LayoutCosts>& figures, const std::string& title) {
   std::vector<Bar> received, memory;
   for (const LayoutCosts& one : figures) {
-    if (!one.refusal.empty()) continue;
-    Bar bytes{one.layout, {}, one.law()}, kept{one.layout, {}};
+    if (!one.unusable_because.empty()) continue;
+    Bar bytes{one.layout, {}, one.linear_bytes()}, kept{one.layout, {}};
     for (const auto& [axes, along] : one.by_axes) bytes.parts.push_back({axes, along.received});
     const std::uint64_t gathered = std::min(one.gathered, one.activations);
     kept.parts = {{"state", static_cast<double>(one.state)},

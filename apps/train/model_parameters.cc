@@ -19,7 +19,8 @@ void set_parameters(Evaluation& evaluation, const std::vector<TensorView>& state
     const auto state = std::find_if(states.begin(), states.end(),
                                     [&](const TensorView& s) { return s.name == value.name; });
     if (state == states.end() || state->shape != value.type.shape)
-      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given",
+      throw_error(ErrorCode::kIncompatible,
+                  "parameter {} {} is missing, or has another shape, in the given values",
                   value.name, to_string(value.type));
     evaluation.set_parameter(parameter.value, state->values);
   }

@@ -13,29 +13,29 @@ namespace weft::apps {
 /// reported. Used by the driver's thread only.
 class ProgressReporter final {
  public:
-  using Tell = std::function<void(const actors::RunProgress&)>;
-  /// `tell` may be empty.
-  explicit ProgressReporter(Tell tell) : tell_(std::move(tell)) {}
+  using OnProgress = std::function<void(const actors::RunProgress&)>;
+  /// `on_progress` may be empty.
+  explicit ProgressReporter(OnProgress on_progress) : on_progress_(std::move(on_progress)) {}
 
-  void tell(const actors::RunProgress& progress, TimePoint now) {
-    untold_ = progress;
+  void report(const actors::RunProgress& progress, TimePoint now) {
+    pending_ = progress;
     const bool is_last = progress.step == progress.total_steps;
-    if (told_ && now - *told_ < std::chrono::seconds(1) && !is_last) return;
-    told_ = now;
+    if (reported_at_ && now - *reported_at_ < std::chrono::seconds(1) && !is_last) return;
+    reported_at_ = now;
     flush_progress();
   }
   /// Reports the newest step if the rate limit held it back.
   void flush_progress() {
-    if (tell_ && untold_) tell_(*untold_);
-    untold_.reset();
+    if (on_progress_ && pending_) on_progress_(*pending_);
+    pending_.reset();
   }
   /// Drops the unreported step; call when training rolls back.
-  void forget() { untold_.reset(); }
+  void discard_pending() { pending_.reset(); }
 
  private:
-  const Tell tell_;
-  std::optional<TimePoint> told_;
-  std::optional<actors::RunProgress> untold_;
+  const OnProgress on_progress_;
+  std::optional<TimePoint> reported_at_;
+  std::optional<actors::RunProgress> pending_;
 };
 
 }  // namespace weft::apps

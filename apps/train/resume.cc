@@ -22,8 +22,8 @@ namespace {
 /// Makes the run's folder continue from the checkpoint's step: moves later checkpoints aside and
 /// keeps only the metrics up to that step. Returns the folder with the moved files, if there are
 /// any.
-std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
-                                  const RunDirectory& directory, bool restarted) {
+std::optional<fs::path> branch_from_checkpoint(const fs::path& checkpoint, std::int64_t step,
+                                               const RunDirectory& directory, bool restarted) {
   const fs::path own = directory.metrics();
   const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
   const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
@@ -31,7 +31,7 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
   return begin_branch(
       {.folder = directory.checkpoints(),
        .from = checkpoint,
-       .aside = directory.next_abandoned_folder(),
+       .move_target = directory.next_abandoned_folder(),
        .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
        .keep_metrics =
            [&](const fs::path& aside) {
@@ -43,8 +43,8 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
            [&] {
              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
              // drops the lines after `step`
-             if (const MetricsFile metrics(own, step); metrics.problem())
-               throw Error(*metrics.problem());
+             if (const MetricsFile metrics(own, step); metrics.write_error())
+               throw Error(*metrics.write_error());
            }});
 }
 
@@ -88,7 +88,7 @@ void report_inherited_step(const LoopEnvironment& environment, std::int64_t step
   const std::int64_t repeated =
       steps.empty() ? 0 : std::max<std::int64_t>(0, steps.back().step - step);
   const std::string text = fmt::format(
-      "its next driver goes on at step {} from the memory of the devices ({} step{} repeated)",
+      "the restarted driver resumes at step {} from the memory of the devices ({} step{} repeated)",
       step, repeated, repeated == 1 ? "" : "s");
   say(environment.screen.out, "  {}\n", text);
   std::fflush(environment.screen.out);
@@ -147,12 +147,14 @@ ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                 "`model:`, `data:` and `seed:` that made it",
                 path.string());
   if (checkpoint.step >= run.training.steps && !run.restarted)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N",
-                path.string(), checkpoint.step);
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "the checkpoint {} already has all {} steps; raise the number with --set training.steps=N",
+        path.string(), checkpoint.step);
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
-                "the checkpoint's parameters are not those of this model");
+                "the parameters of the checkpoint do not match the model; resume with the `model:` "
+                "that made it");
   const RestoredState restored = restore_with_recovery(&stored, inherited, engine, environment);
   if (restored.kept) {
     report_inherited_step(environment, restored.step);
@@ -160,7 +162,7 @@ ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   }
   std::optional<fs::path> aside;
   try {
-    aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
+    aside = branch_from_checkpoint(path, checkpoint.step, environment.directory, run.restarted);
   } catch (const Error& error) {
     // A restarted driver continues in the run's own folder, which already leads to its newest
     // checkpoint.
@@ -169,7 +171,7 @@ ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   }
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)
-    say(environment.screen.out, "  what this run had after step {} has moved to {}\n",
+    say(environment.screen.out, "  later steps of this run, after step {}, were moved to {}\n",
         checkpoint.step, aside->string());
   std::fflush(environment.screen.out);
   return {checkpoint.step, path, checkpoint.step};

@@ -55,8 +55,9 @@ void keep_spares_free(const ConfigNode& root, RunConfig& config) {
       if (config.recovery.is_spare(host))
         root.at("recovery")
             .at("spares")
-            .fail(fmt::format("recovery.spares: mesh '{}' lies on host '{}', so that is no spare",
-                              mesh.name, host));
+            .fail(
+                fmt::format("recovery.spares: host '{}' is used by mesh '{}' and cannot be a spare",
+                            host, mesh.name));
     if (!mesh.hosts.empty()) continue;
     for (const actors::HostSpec& host : config.cluster.hosts)
       if (!config.recovery.is_spare(host.name)) mesh.hosts.push_back(host.name);
@@ -104,11 +105,11 @@ void check_rows(const ConfigNode& root, const RunConfig& config) {
 ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
                             const RunConfig& config, TrainingApp& app) {
   try {
-    return app.read(root, batch, config.seed);
+    return app.describe_model(root, batch, config.seed);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
     try {
-      app.read(root, {1, batch.microbatches}, config.seed);
+      app.describe_model(root, {1, batch.microbatches}, config.seed);
     } catch (const Error&) {
       root.at("model").fail("model: " + error.message());
     }

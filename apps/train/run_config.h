@@ -21,7 +21,7 @@ struct RunConfig {
   mesh::ParallelConfig layout;
   TrainingConfig training;
   CheckpointConfig checkpoint;
-  ModelDescription model;  ///< Result of TrainingApp::read().
+  ModelDescription model;  ///< Result of TrainingApp::describe_model().
 
   BatchShape batch() const { return {training.batch / layout.microbatches, layout.microbatches}; }
 };

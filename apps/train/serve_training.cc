@@ -233,12 +233,12 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
 std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> show_of(
     const actors::AppRun& run, const RunConfig& config, const PreparedData& data,
     const Screen& screen) {
-  if (!data.show) return {};
+  if (!data.report_on_model) return {};
   return [&](const TrainedValues& trained, const std::filesystem::path& folder) {
     return report_on_first_device(
         driver_devices(config.cluster.device),
         [&](Device& device) {
-          return data.show({device, trained, folder, run.stop});
+          return data.report_on_model({device, trained, folder, run.stop});
         },
         [&](const std::string& line) {
           say(screen.out, "  {}\n", line);
@@ -349,14 +349,16 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
     const std::string kept{std::istreambuf_iterator<char>(file), {}};
     return app.prepare_after_restart(std::as_bytes(std::span(kept)));
   }
-  PreparedData data = app.prepare();
-  if (data.kept.empty()) return data;
+  PreparedData data = app.prepare_data();
+  if (data.restart_data.empty()) return data;
   try {
     std::filesystem::create_directories(directory.inputs());
-    const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
+    const std::string kept(reinterpret_cast<const char*>(data.restart_data.data()),
+                           data.restart_data.size());
     write_atomically(directory.prepared(), kept, 0600);
   } catch (const std::exception&) {
-    say(stderr, "weft: {}; training goes on, and a driver that is started again prepares anew\n",
+    say(stderr,
+        "weft: {}; training continues, but a restarted driver must prepare the data again\n",
         current_error().message());
   }
   return data;
@@ -394,7 +396,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   auto [config, plan] = read(run, app);
   if (!run.checked.empty() && mesh::digest_of_steps(plan) != run.checked) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "{}, or a file that it names, was edited while the run started; start it again",
+                "{} or a file that it names changed while the run started; start the run again",
                 run.document().origin().name);
   }
   const RunDirectory directory = RunDirectory::open(run.out);
@@ -412,18 +414,18 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   actors::RunRecovery recovery(
       cluster, {.config = config.recovery,
                 .hosts = config.recovery.without_spares(config.cluster.hosts),
-                .restart_budget_path = run.restarts,
-                .reconnect_on_failed_calls = true,
-                .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
+                .budget = run.restarts,
+                .reconnects = true,
+                .on_wait = [note](const std::string& why) { note("waiting for devices: " + why); },
                 .stop = run.stop});
   mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,
                                  group_options(config, run, recovery, note), std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_reason; !why.empty())
-    print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
+    print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
   if (const std::string& why = devices.plan().no_snapshots_reason; !why.empty())
-    print_row(screen, "recovery", "goes on from checkpoints alone: " + why);
+    print_row(screen, "recovery", "resumes from checkpoints only: " + why);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),
                              .seed = config.seed,
@@ -435,12 +437,12 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .model_digest = data.digest,
                              .baseline = data.baseline,
                              .subtitle = pipeline_text(config.layout),
-                             .show = show_of(run, config, data, screen),
+                             .report_on_model = show_of(run, config, data, screen),
                              .restarted = run.restart > 0,
                              .started = started};
-  LeaveNotices leaving;
+  LeaveNotices leave_notices;
   const actors::RevocableTarget<LeaveNotices> ear;
-  const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leaving);
+  const actors::RevocableTarget<LeaveNotices>::Open open(ear, leave_notices);
   cluster.on_hosts_leaving(
       [ear](const std::string& text) { ear.tell([&](LeaveNotices& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
@@ -450,12 +452,12 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
        .clock = clock,
        .stop = run.stop,
        .checkpoint_requested = run.checkpoint_requested,
-       .leaving = [&leaving] { return leaving.take(); },
-       .let_go = [&cluster] { cluster.release_leaving_hosts(); },
-       .doing = doing(actors::OnInterrupt::kFinishes),
-       .tell =
+       .take_leave_notice = [&leave_notices] { return leave_notices.take(); },
+       .release_leaving_hosts = [&cluster] { cluster.let_go(); },
+       .on_activity = doing(actors::OnInterrupt::kFinishes),
+       .on_progress =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
-       .refused = run.refused,
+       .overflow_file = run.refused,
        .on_recovery =
            [events = actors::RunEvents(run.out)](const std::string& text) {
              events.add({"recovered", text});

@@ -56,9 +56,9 @@ struct PreparedData {
   Baseline baseline = {};          ///< Loss of a trivial predictor, for comparison.
   /// Makes the final report of the trained model. Called again on another device after a failure.
   /// May be empty.
-  std::function<FinalReport(const ReportRequest&)> show = {};
-  /// Argument of prepare_after_restart(). If empty, a restarted driver calls prepare().
-  std::vector<std::byte> kept = {};
+  std::function<FinalReport(const ReportRequest&)> report_on_model = {};
+  /// Argument of prepare_after_restart(). If empty, a restarted driver calls prepare_data().
+  std::vector<std::byte> restart_data = {};
 };
 
 /// Training application: a model, its data, and the sections of the run file that describe them.
@@ -68,17 +68,17 @@ class TrainingApp {
  public:
   virtual ~TrainingApp() = default;
   virtual std::string name() const = 0;
-  /// Reads and finishes the app's own sections of the run file. Called before prepare(), in
+  /// Reads and finishes the app's own sections of the run file. Called before prepare_data(), in
   /// drivers, checks and plans. Called again with other rows only after it has thrown
   /// kInvalidArgument. Throws Error(kInvalidConfig), and the error of a graph that is too large.
-  virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch,
-                                std::uint64_t seed) = 0;
+  virtual ModelDescription describe_model(const ConfigNode& root, const BatchShape& batch,
+                                          std::uint64_t seed) = 0;
   /// Finds or makes the data. Called in the driver only.
-  virtual PreparedData prepare() = 0;
-  /// Prepares the data in a restarted driver, from PreparedData::kept of the first driver, so that
-  /// later changes of the source have no effect. Calls prepare() by default.
-  virtual PreparedData prepare_after_restart(std::span<const std::byte> /*kept*/) {
-    return prepare();
+  virtual PreparedData prepare_data() = 0;
+  /// Prepares the data in a restarted driver, from PreparedData::restart_data of the first driver,
+  /// so that later changes of the source have no effect. Calls prepare_data() by default.
+  virtual PreparedData prepare_after_restart(std::span<const std::byte> /*restart_data*/) {
+    return prepare_data();
   }
   /// Opens the data in a device process, from PreparedData::batches.
   virtual std::unique_ptr<mesh::BatchSource> open_batches(

@@ -41,7 +41,7 @@ namespace {
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 /// Longest wait for a checkpoint, in seconds, that is not reported.
-constexpr double kWorthTelling = 0.1;
+constexpr double kLongestSilentWait = 0.1;
 
 /// Returns "1st", "2nd", "3rd", "11th".
 std::string ordinal(std::int64_t number) {
@@ -59,9 +59,9 @@ class Loop {
         first_(resumed.steps_done + 1),
         last_finite_step_(resumed.steps_done),
         resumed_from_(resumed.from),
-        metrics_(environment.directory.metrics(), resumed.steps_done, environment.refused),
+        metrics_(environment.directory.metrics(), resumed.steps_done, environment.overflow_file),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
-        turns_(store_, engine, environment.clock),
+        checkpointer_(store_, engine, environment.clock),
         progress_(environment.screen, environment.clock, resumed.steps_done, run.training.steps) {
     summary_ = {.name = run.name,
                 .app = run.app,
@@ -73,7 +73,7 @@ class Loop {
                 .checkpoint_step = resumed.checkpoint_step};
     summary_.steps = resumed.steps_done;
     tell_metrics_problem();
-    if (resumed.from) store_.follow(*resumed.from);
+    if (resumed.from) store_.set_parent(*resumed.from);
     if (run.checkpoint.best) best_.emplace(environment.directory, resumed);
   }
 
@@ -84,24 +84,24 @@ class Loop {
     if (!temporary_.empty()) fs::remove(temporary_, ignored);
   }
 
-  RunSummary go() {
+  RunSummary train_and_report() {
     try {
       const fs::path last = train_with_recovery();
-      teller_.flush_progress();
+      reporter_.flush_progress();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
-      if (run_.show && summary_.outcome == "done") show(last);
+      if (run_.report_on_model && summary_.outcome == "done") make_final_report(last);
     } catch (...) {
       Error error = current_error();
-      if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
+      if (const auto outcome = checkpointer_.cancel_write(); outcome && !outcome->error) {
         summary_.checkpoint_step = outcome->step;
-      } else if (outcome && !outcome->refused && is_secondary_failure(error) &&
+      } else if (outcome && !outcome->engine_intact && is_secondary_failure(error) &&
                  !is_secondary_failure(*outcome->error)) {
         error = *outcome->error;
       }
       summary_.outcome = "failed: " + error.message();
-      teller_.flush_progress();
+      reporter_.flush_progress();
       progress_.finish();
       try_write_reports();
       throw error;
@@ -121,11 +121,11 @@ class Loop {
       } catch (...) {
         error = current_error();
       }
-      if (is_saved_already(*error)) return model_file(newest_);
+      if (is_saved_already(*error)) return model_file(newest_checkpoint_);
       try {
         rollback(*error);
       } catch (...) {
-        if (is_saved_already(current_error())) return model_file(newest_);
+        if (is_saved_already(current_error())) return model_file(newest_checkpoint_);
         throw;
       }
     }
@@ -135,11 +135,11 @@ class Loop {
   /// the last step is in a checkpoint.
   bool is_saved_already(const Error& error) {
     if (!environment_.stop.stop_requested() || !is_secondary_failure(error)) return false;
-    if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
-      newest_ = outcome->path;
+    if (const auto outcome = checkpointer_.cancel_write(); outcome && !outcome->error) {
+      newest_checkpoint_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
     }
-    if (newest_.empty() || summary_.checkpoint_step != summary_.steps) return false;
+    if (newest_checkpoint_.empty() || summary_.checkpoint_step != summary_.steps) return false;
     summary_.outcome = "interrupted";
     return true;
   }
@@ -148,8 +148,8 @@ class Loop {
     summary_.outcome = "done";
     while (summary_.steps < run_.training.steps) {
       const std::int64_t step = summary_.steps + 1;
-      doing(fmt::format("finishing step {}{}", step,
-                        run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
+      report_activity(fmt::format("finishing step {}{}", step,
+                                  run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
       do_step(step);
       if (environment_.stop.stop_requested() && step < run_.training.steps) {
         summary_.outcome = "interrupted";
@@ -158,7 +158,8 @@ class Loop {
             fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
         return;
       }
-      if (const std::string what = environment_.leaving ? environment_.leaving() : "";
+      if (const std::string what =
+              environment_.take_leave_notice ? environment_.take_leave_notice() : "";
           !what.empty() && step < run_.training.steps)
         checkpoint_and_release(what);
     }
@@ -169,11 +170,11 @@ class Loop {
   [[noreturn]] void checkpoint_and_release(const std::string& what) {
     progress_.note(fmt::format("  {}", what));
     if (run_.checkpoint.every > 0 && last_finite_step_ == summary_.steps) {
-      if (newest_.empty() || summary_.checkpoint_step != summary_.steps)
+      if (newest_checkpoint_.empty() || summary_.checkpoint_step != summary_.steps)
         write_checkpoint(summary_.steps, OldCheckpoints::kRemove);
-      settle(turns_.wait(), OnDiskError::kGoOn);
+      handle_outcome(checkpointer_.wait(), OnDiskError::kGoOn);
     }
-    environment_.let_go();
+    environment_.release_leaving_hosts();
     engine_failed_ = true;
     throw_error(ErrorCode::kUnavailable, "{}", what);
   }
@@ -194,10 +195,10 @@ class Loop {
   void rollback(Error error) {
     const TimePoint begun = environment_.clock.now();
     const std::int64_t reached = summary_.steps;
-    if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
-      newest_ = outcome->path;
+    if (const auto outcome = checkpointer_.cancel_write(); outcome && !outcome->error) {
+      newest_checkpoint_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
-    } else if (outcome && !outcome->refused && is_secondary_failure(error) &&
+    } else if (outcome && !outcome->engine_intact && is_secondary_failure(error) &&
                !is_secondary_failure(*outcome->error)) {
       error = *outcome->error;
     }
@@ -227,7 +228,7 @@ class Loop {
         restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
     engine_failed_ = false;
     // Steps after `step` are repeated.
-    teller_.forget();
+    reporter_.discard_pending();
     metrics_.rollback(step);
     tell_metrics_problem();
     summary_.steps = step;
@@ -272,7 +273,7 @@ class Loop {
     m.learning_rate = request.optimizer.learning_rate;
     m.seconds = in_seconds(done - begun);
     m.checkpoint_seconds =
-        in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
+        in_seconds(checkpointer_.paused() - std::exchange(paused_before_, checkpointer_.paused()));
     m.unit = run_.unit;
     m.units_per_second = m.seconds > 0 ? run_.units_per_step / m.seconds : 0;
     m.transfer_seconds = result.transfer_seconds / result.devices;
@@ -281,11 +282,11 @@ class Loop {
     if (validates_after(run_.training, step)) m.validation_loss = validate();
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
-    settle(turns_.poll(), OnDiskError::kGoOn);
+    handle_outcome(checkpointer_.poll(), OnDiskError::kGoOn);
     progress_.step(m);
-    teller_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
-                  progress_.seconds_left()},
-                 done);
+    reporter_.report({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
+                      progress_.seconds_left()},
+                     done);
     if (!result.note.empty()) progress_.note("  " + result.note);
     check_divergence(m, result.first_nonfinite_parameter);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
@@ -298,8 +299,8 @@ class Loop {
 
   void ask_for_checkpoint(std::int64_t step) {
     if (run_.checkpoint.every == 0)
-      return progress_.note("  no checkpoint, though one was asked for: checkpoint.every is 0");
-    progress_.note(fmt::format("  a checkpoint was asked for: of step {}", step));
+      return progress_.note("  no checkpoint was written on request, since checkpoint.every is 0");
+    progress_.note(fmt::format("  writing the requested checkpoint of step {}", step));
     checkpoint_due_ = true;
   }
 
@@ -334,10 +335,12 @@ class Loop {
                                        name_of(not_finite))
                          : fmt::format("its loss is {}", m.loss);
     if (in_a_row >= run_.training.max_skipped_updates) {
-      settle(turns_.wait(), OnDiskError::kGoOn);  // remedy() may advise this checkpoint
-      throw_error(ErrorCode::kFailedPrecondition,
-                  "training has diverged: step {} is the {} in a row that came to nothing, {}. {}",
-                  m.step, ordinal(in_a_row), what, remedy());
+      handle_outcome(checkpointer_.wait(),
+                     OnDiskError::kGoOn);  // divergence_advice() may advise this checkpoint
+      throw_error(
+          ErrorCode::kFailedPrecondition,
+          "training has diverged: step {} is the {} in a row without a valid update: {}. {}",
+          m.step, ordinal(in_a_row), what, divergence_advice());
     }
     // Reports the 1st, 2nd, 4th, 8th, ... skip, so that frequent skips do not fill the screen.
     if (m.update_skipped && std::has_single_bit(static_cast<std::uint64_t>(++skipped_)))
@@ -347,12 +350,13 @@ class Loop {
 
   /// Returns advice after divergence. The state after `last_finite_step_` produced the bad
   /// gradients, so only older checkpoints are advised.
-  std::string remedy() const {
+  std::string divergence_advice() const {
     const auto checkpoint = store_.newest_up_to(last_finite_step_ - 1);
     return "Lower training.learning_rate or training.clip_norm, or look at the data of that step" +
-           (checkpoint ? fmt::format("; go on from before with --set checkpoint.resume={}",
-                                     checkpoint->string())
-                       : std::string("; no checkpoint is from before it, so begin anew"));
+           (checkpoint
+                ? fmt::format("; resume from an earlier step with --set checkpoint.resume={}",
+                              checkpoint->string())
+                : std::string("; there is no earlier checkpoint, so start a new run"));
   }
 
   /// Writes a checkpoint unless loss, gradients or validation loss are not finite: such a state
@@ -360,7 +364,7 @@ class Loop {
   void checkpoint_if_finite(const StepMetrics& m) {
     if (last_finite_step_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
       write_checkpoint(m.step, OldCheckpoints::kRemove);
-      settle(turns_.poll(), OnDiskError::kGoOn);
+      handle_outcome(checkpointer_.poll(), OnDiskError::kGoOn);
     } else if (m.step % run_.checkpoint.every == 0) {
       progress_.note(fmt::format(
           "  no checkpoint of step {}: its loss, gradients or validation loss are not finite",
@@ -370,7 +374,8 @@ class Loop {
 
   /// Saves the parameters as the best so far. If the disk refuses them, the previous best stays.
   void keep_as_best(const StepMetrics& m) {
-    settle(turns_.wait(), OnDiskError::kGoOn);  // the engine has one copy of its state
+    handle_outcome(checkpointer_.wait(),
+                   OnDiskError::kGoOn);  // the engine has one copy of its state
     const auto refused =
         engine_failed([&] { return best_->write(m.step, *m.validation_loss, engine_); });
     if (refused)
@@ -378,8 +383,8 @@ class Loop {
                                  m.step, refused->message()));
   }
 
-  void doing(const std::string& what) const {
-    if (environment_.doing) environment_.doing(what);
+  void report_activity(const std::string& what) const {
+    if (environment_.on_activity) environment_.on_activity(what);
   }
 
   /// Reaction to a checkpoint that the disk refuses.
@@ -388,13 +393,14 @@ class Loop {
   /// Starts a checkpoint after the previous one is written. Writes it synchronously if the engine
   /// cannot copy its state.
   void write_checkpoint(std::int64_t step, OldCheckpoints old_ones) {
-    doing(fmt::format("{}writing the checkpoint of step {}",
-                      turns_.under_way() ? "waiting for the checkpoint before, then " : "", step));
+    report_activity(fmt::format(
+        "{}writing the checkpoint of step {}",
+        checkpointer_.in_progress() ? "waiting for the checkpoint before, then " : "", step));
     const TimePoint begun = environment_.clock.now();
-    if (const auto before = turns_.wait()) {
+    if (const auto before = checkpointer_.wait()) {
       const double waited = in_seconds(environment_.clock.now() - begun);
-      settle(before, OnDiskError::kTryAgainNow);
-      if (waited > kWorthTelling && !std::exchange(wait_reported_, true))
+      handle_outcome(before, OnDiskError::kTryAgainNow);
+      if (waited > kLongestSilentWait && !std::exchange(wait_reported_, true))
         progress_.note(
             fmt::format("  training waited for {} after step {}: the checkpoint of step {} was "
                         "still being written; a "
@@ -404,29 +410,30 @@ class Loop {
     checkpoint_due_ = false;
     try_metrics([&] { metrics_.flush(); });
     engine_failed([&] {
-      turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
+      checkpointer_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())},
+                          old_ones);
     });
   }
 
   /// Handles the outcome of a checkpoint, if there is one. Throws an error of the engine; reports
   /// or throws a refusal by the disk.
-  void settle(const std::optional<BackgroundCheckpointer::Outcome>& outcome,
-              OnDiskError on_refusal) {
-    summary_.checkpoint_seconds = in_seconds(turns_.paused());
+  void handle_outcome(const std::optional<BackgroundCheckpointer::Outcome>& outcome,
+                      OnDiskError on_refusal) {
+    summary_.checkpoint_seconds = in_seconds(checkpointer_.paused());
     if (!outcome) return;
     if (!outcome->error) {
-      newest_ = outcome->path;
+      newest_checkpoint_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
       return;
     }
     const Error& error = *outcome->error;
-    if (!outcome->refused) {
+    if (!outcome->engine_intact) {
       engine_failed_ = true;
       throw Error(error);
     }
     if (error.code() == ErrorCode::kFailedPrecondition)
       throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}",
-                  error.message(), remedy());
+                  error.message(), divergence_advice());
     const std::string newest =
         summary_.checkpoint_step > 0
             ? fmt::format("the newest is of step {}", summary_.checkpoint_step)
@@ -446,13 +453,13 @@ class Loop {
 
   /// Ensures that the last step is in a checkpoint; the one in progress may be of that step.
   void write_last_checkpoint() {
-    doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
-    settle(turns_.wait(), OnDiskError::kTryAgainNow);
-    if (newest_.empty() || summary_.checkpoint_step != summary_.steps) {
+    report_activity(fmt::format("writing the checkpoint of step {}", summary_.steps));
+    handle_outcome(checkpointer_.wait(), OnDiskError::kTryAgainNow);
+    if (newest_checkpoint_.empty() || summary_.checkpoint_step != summary_.steps) {
       write_checkpoint(summary_.steps, last_finite_step_ == summary_.steps ? OldCheckpoints::kRemove
                                                                            : OldCheckpoints::kKeep);
     }
-    settle(turns_.wait(), OnDiskError::kFail);
+    handle_outcome(checkpointer_.wait(), OnDiskError::kFail);
   }
 
   /// Runs `write` and reports a disk error once, since lost metrics should not end the run. The
@@ -469,10 +476,10 @@ class Loop {
   void tell_metrics_problem(const Error& error) {
     if (!std::exchange(metrics_error_reported_, true))
       progress_.note("  " + error.message() +
-                     "; training goes on, and its lines are written when that works again");
+                     "; training continues, and the lines are written when the disk accepts them");
   }
   void tell_metrics_problem() {
-    if (metrics_.problem()) tell_metrics_problem(*metrics_.problem());
+    if (metrics_.write_error()) tell_metrics_problem(*metrics_.write_error());
   }
 
   /// Writes the last checkpoint. Without checkpoints, writes a file of parameters if the app has a
@@ -481,9 +488,9 @@ class Loop {
   fs::path last_values() {
     if (run_.checkpoint.every > 0) {
       write_last_checkpoint();
-      return model_file(newest_);
+      return model_file(newest_checkpoint_);
     }
-    if (!run_.show || summary_.outcome != "done") return {};
+    if (!run_.report_on_model || summary_.outcome != "done") return {};
     temporary_ = environment_.directory.path() / ".shown.safetensors";
     try {
       if (engine_.supports_copies()) engine_.copy_state();
@@ -500,12 +507,12 @@ class Loop {
   }
 
   void note_report_failure(const std::string& why) {
-    progress_.note("  the run is done, but what the model can do could not be shown: " + why);
+    progress_.note("  the run is done, but the final report failed: " + why);
   }
 
-  void show(const fs::path& file) {
+  void make_final_report(const fs::path& file) {
     if (file.empty()) return;
-    doing("the training is done and saved; showing what the model can do");
+    report_activity("the training is done and saved; making the final report");
     const std::uint64_t needed = run_.parameters * sizeof(float);
     if (const auto free = available_memory(); free && needed > *free)
       return note_report_failure(
@@ -519,7 +526,7 @@ class Loop {
         trained.best = &best.emplace(best_->path()).tensors();
         trained.best_step = best_->step();
       }
-      summary_.report = run_.show(trained, environment_.directory.path());
+      summary_.report = run_.report_on_model(trained, environment_.directory.path());
     } catch (...) {
       return note_report_failure(current_error().message());
     }
@@ -567,7 +574,7 @@ class Loop {
   std::int64_t skipped_ = 0;  ///< Updates skipped by this process.
   bool checkpoint_due_ = false;
   fs::path temporary_;                   ///< Temporary file of parameters; removed at the end.
-  fs::path newest_;                      ///< Newest checkpoint written by this process.
+  fs::path newest_checkpoint_;           ///< Newest checkpoint written by this process.
   bool metrics_error_reported_ = false;  ///< True once a metrics error was reported.
   bool wait_reported_ = false;  ///< True once a wait for the previous checkpoint was reported.
   bool engine_failed_ = false;  ///< True if the last exception came from the engine.
@@ -575,10 +582,10 @@ class Loop {
   MetricsFile metrics_;
   std::optional<BestParameters> best_;  ///< Set if the run keeps the best parameters.
   CheckpointStore store_;
-  BackgroundCheckpointer turns_;
+  BackgroundCheckpointer checkpointer_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< Pause for checkpoints up to the last step.
   ProgressDisplay progress_;
-  ProgressReporter teller_{environment_.tell};
+  ProgressReporter reporter_{environment_.on_progress};
   RunSummary summary_;
 };
 
@@ -587,7 +594,7 @@ class Loop {
 RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment) {
   const ResumePoint resumed = resume(run, engine, environment);
-  RunSummary summary = Loop(run, engine, environment, resumed).go();
+  RunSummary summary = Loop(run, engine, environment, resumed).train_and_report();
   const Screen& screen = environment.screen;
   const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;
   std::fputs(summary_screen(summary, environment.directory, screen.colour, columns).c_str(),

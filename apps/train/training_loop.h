@@ -32,7 +32,8 @@ struct TrainingRun {
   std::string subtitle;  ///< Subtitle of plots: "eager-1f1b, front 1x2 to back 2x1".
   /// Makes the app's final report after the devices are released. Its errors are reported but do
   /// not fail the run. May be empty.
-  std::function<FinalReport(const TrainedValues&, const std::filesystem::path& folder)> show;
+  std::function<FinalReport(const TrainedValues&, const std::filesystem::path& folder)>
+      report_on_model;
   bool restarted = false;  ///< True in a restarted driver, which resumes from the run's folder.
   TimePoint started = {};  ///< Start of the driver, for the time to the first step.
 };
@@ -47,16 +48,16 @@ struct LoopEnvironment {
   /// be empty.
   std::function<bool()> checkpoint_requested = {};
   /// Returns a notice, once, of hosts that leave the cluster: "host worker0 leaves: ..."; empty if
-  /// none do. The hosts keep their devices until let_go(); the loop writes a checkpoint before
-  /// that. Called after every step. May be empty.
-  std::function<std::string()> leaving = {};
-  std::function<void()> let_go = {};
+  /// none do. The hosts keep their devices until release_leaving_hosts(); the loop writes a
+  /// checkpoint before that. Called after every step. May be empty.
+  std::function<std::string()> take_leave_notice = {};
+  std::function<void()> release_leaving_hosts = {};
   /// Called with the current activity: "finishing step 37". May be empty.
-  std::function<void(const std::string&)> doing = {};
+  std::function<void(const std::string&)> on_activity = {};
   /// Called with the progress after the first step, then at most once a second. May be empty.
-  std::function<void(const actors::RunProgress&)> tell = {};
+  std::function<void(const actors::RunProgress&)> on_progress = {};
   /// File for metrics that the disk refuses; see AppRun::refused.
-  std::filesystem::path refused = {};
+  std::filesystem::path overflow_file = {};
   /// Called with the text of each recovery. May be empty.
   std::function<void(const std::string&)> on_recovery = {};
 };

@@ -35,8 +35,8 @@ class Points final : public mesh::BatchSource {
 class TwoLayers final : public apps::TrainingApp {
  public:
   std::string name() const override { return "two_layers"; }
-  apps::ModelDescription read(const ConfigNode& root, const apps::BatchShape& batch,
-                              std::uint64_t seed) override {
+  apps::ModelDescription describe_model(const ConfigNode& root, const apps::BatchShape& batch,
+                                        std::uint64_t seed) override {
     std::int64_t width = 32, rows = batch.rows_per_microbatch;
     apps::AppSections sections(root);
     sections.read("model", [&] {
@@ -62,7 +62,7 @@ class TwoLayers final : public apps::TrainingApp {
             .text = "2 layers, width " + std::to_string(width),
             .unit = "points"};
   }
-  apps::PreparedData prepare() override {
+  apps::PreparedData prepare_data() override {
     const apps::Baseline zero{1.0 / 9, "always 0"};
     return {.text = "x * y", .batches = encode(seed_), .digest = name(), .baseline = zero};
   }

@@ -61,8 +61,8 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 }
 
 /// Scores the held-out slices and writes a picture of each into `folder`.
-FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
-                 const ReportRequest& request) {
+FinalReport make_report(const UTransformerShape& shape, const BrainDataset& dataset,
+                        const ReportRequest& request) {
   const std::vector<Segmentation> seen =
       segment(request.device, shape, request.trained.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.most_frequent_regions();
@@ -87,8 +87,8 @@ FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
 
 }  // namespace
 
-ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape& batch,
-                                       std::uint64_t seed) {
+ModelDescription UTransformerApp::describe_model(const ConfigNode& root, const BatchShape& batch,
+                                                 std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
   sections.read("model", [&] {
@@ -115,7 +115,7 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
       .unit = "slices"};
 }
 
-PreparedData UTransformerApp::prepare() {
+PreparedData UTransformerApp::prepare_data() {
   // Shared with the final report.
   const auto dataset =
       std::make_shared<const BrainDataset>(BrainDataset::load(data_, shape_.height, shape_.width));
@@ -136,8 +136,8 @@ PreparedData UTransformerApp::prepare() {
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->class_prior_loss(), "guessing by frequency"},
-          .show = [shape = shape_, dataset](const ReportRequest& request) {
-            return show(shape, *dataset, request);
+          .report_on_model = [shape = shape_, dataset](const ReportRequest& request) {
+            return make_report(shape, *dataset, request);
           }};
 }
 

@@ -11,9 +11,9 @@ namespace weft::apps {
 class UTransformerApp final : public TrainingApp {
  public:
   std::string name() const override { return "u_transformer"; }
-  ModelDescription read(const ConfigNode& root, const BatchShape& batch,
-                        std::uint64_t seed) override;
-  PreparedData prepare() override;
+  ModelDescription describe_model(const ConfigNode& root, const BatchShape& batch,
+                                  std::uint64_t seed) override;
+  PreparedData prepare_data() override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 

@@ -18,8 +18,8 @@ class PlainSearch final : public VectorSearch {
  public:
   std::string name() const override { return "a plain loop"; }
 
-  void largest(VectorRows queries, VectorRows bases, std::size_t count,
-               std::span<std::int64_t> rows, std::span<float> products) const override {
+  void top_k_products(VectorRows queries, VectorRows bases, std::size_t count,
+                      std::span<std::int64_t> rows, std::span<float> products) const override {
     WEFT_CHECK(rows.size() == queries.size() * count && products.size() == rows.size(),
                "{} rows, {} products of {} queries", rows.size(), products.size(), queries.size());
     using Hit = std::pair<float, std::int64_t>;
@@ -49,7 +49,7 @@ class PlainSearch final : public VectorSearch {
       std::ranges::sort_heap(heaps[q], above);
       for (std::size_t i = 0; i < count; ++i) {
         const bool is_there = i < heaps[q].size();
-        rows[q * count + i] = is_there ? heaps[q][i].second : kNone;
+        rows[q * count + i] = is_there ? heaps[q][i].second : kNoRow;
         products[q * count + i] = is_there ? heaps[q][i].first : 0;
       }
     }

@@ -45,11 +45,12 @@ OpenedSearch open_search() {
               fmt::format("there is no {} in {}: {}. Build it where libfaiss-dev and "
                           "libopenblas-dev are, or set WEFT_PLUGINS to the folder that has it",
                           kFile, fmt::join(plugin_folders(), ", "), kFallbackNote)};
-    const VectorSearch* const library = entry(VectorSearch::kStamp);
+    const VectorSearch* const library = entry(VectorSearch::kInterfaceVersion);
     if (library == nullptr)
-      return {&plain_search(),
-              fmt::format("{} was built from other sources than this program: {}. Build both anew",
-                          kFile, kFallbackNote)};
+      return {
+          &plain_search(),
+          fmt::format("{} was built from another version than this program: {}. Build both again",
+                      kFile, kFallbackNote)};
     if (const auto left = available_data();
         left && *left < library->private_bytes() + kReservedBytes)
       return {
@@ -90,12 +91,12 @@ std::string verify_search(const VectorSearch& search) {
     const VectorRows query_rows{query_values, dimensions}, base_rows{base_values, dimensions};
     std::vector<std::int64_t> rows(queries * count), right_rows(rows.size());
     std::vector<float> products(rows.size()), right(rows.size());
-    search.largest(query_rows, base_rows, count, rows, products);
-    plain_search().largest(query_rows, base_rows, count, right_rows, right);
+    search.top_k_products(query_rows, base_rows, count, rows, products);
+    plain_search().top_k_products(query_rows, base_rows, count, right_rows, right);
     const float slack = 1e-6F * static_cast<float>(dimensions);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::size_t query = i / count;
-      if (i % count >= bases && rows[i] == VectorSearch::kNone) continue;
+      if (i % count >= bases && rows[i] == VectorSearch::kNoRow) continue;
       if (rows[i] < 0 || rows[i] >= static_cast<std::int64_t>(bases))
         return fmt::format("of {} bases it gives row {}", bases, rows[i]);
       const float own = inner_product(query_rows[query], base_rows[rows[i]]);

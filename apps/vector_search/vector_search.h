@@ -26,7 +26,7 @@ float inner_product(std::span<const float> a, std::span<const float> b);
 class VectorSearch {
  public:
   /// Row number that fills the results of a query if there are fewer than `count` bases.
-  static constexpr std::int64_t kNone = -1;
+  static constexpr std::int64_t kNoRow = -1;
 
   virtual ~VectorSearch() = default;
   /// Returns the library's name and version for summaries: "faiss, OpenBLAS 0.3.21 (Haswell)".
@@ -38,11 +38,11 @@ class VectorSearch {
   /// rows and products in descending order of product, `count` entries a query. Runs on one thread.
   /// The result depends on the arguments alone. Products are rounded by the library: their last
   /// bits may differ if the same vectors are passed in other blocks.
-  virtual void largest(VectorRows queries, VectorRows bases, std::size_t count,
-                       std::span<std::int64_t> rows, std::span<float> products) const = 0;
+  virtual void top_k_products(VectorRows queries, VectorRows bases, std::size_t count,
+                              std::span<std::int64_t> rows, std::span<float> products) const = 0;
 
   /// Version of the plugin interface. Change it with the interface.
-  static constexpr std::uint64_t kStamp = 2;
+  static constexpr std::uint64_t kInterfaceVersion = 2;
 };
 
 /// Returns a search that loops over inner_product(): an eighth of the speed of a library.

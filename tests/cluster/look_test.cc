@@ -198,7 +198,7 @@ nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
 TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
   // Calls made just before may still be running.
   EXPECT_TRUE(
-      eventually([&] { return weft({"why"}).text().find("nobody waits") != std::string::npos; }));
+      eventually([&] { return weft({"why"}).text().find("no actor waits") != std::string::npos; }));
   auto& run = start_run("train", "actors: 2, seconds: 600, computes: true");
   run.word_after("working");
   const auto why = json({"why", "train"});
@@ -216,7 +216,7 @@ TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
       weft({"why"}).text(),
       AllOf(ContainsRegex("driver of train \\(pid [0-9]+ on [^\n]*\n  front\\[x=0\\] \\(a "
                           "device 0, pid [0-9]+\\): 'compute' for [^\n]*, no deadline\n"),
-            HasSubstr("everybody waits for front[x=0], front[x=1], which wait for nobody")));
+            HasSubstr("no deadlock: all waits end at front[x=0], front[x=1], which do not wait")));
   EXPECT_THAT(weft({"why", "front[1]"}).text(),
               AllOf(HasSubstr("is waited for by driver of train: 'compute'"),
                     Not(HasSubstr("front[x=0]"))));
@@ -351,7 +351,7 @@ TEST_F(Detach, ARunIsLeftToTheClusterAndOutlivesHeadsAndTerminals) {
   auto& detached = detach("actors: 2, seconds: 600", {"--set", "work.actors=3"});
   EXPECT_EQ(detached.wait(), 0) << detached.text();
   EXPECT_THAT(detached.text(),
-              AllOf(HasSubstr("run 'train' is left to the cluster: host b has started it (pid "),
+              AllOf(HasSubstr("run 'train' is detached: host b has started it (pid "),
                     HasSubstr((processes_.directory() / "results").string()),
                     HasSubstr("weft logs train -f"), HasSubstr("weft cancel train")));
   auto run = run_named("train");

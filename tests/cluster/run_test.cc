@@ -62,7 +62,7 @@ TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
   auto& check = processes.run("weft", {"check", "run.yaml", "--set", "cluster.hosts=[{name: a}]",
                                        "--set", "work.actors=1"});
   EXPECT_EQ(check.wait(), 0) << check.text();
-  EXPECT_EQ(check.text(), "run.yaml: no mistakes\n");
+  EXPECT_EQ(check.text(), "run.yaml: valid\n");
   auto& json =
       processes.run("weft", {"check", "run.yaml", "--json", "--set", "cluster.hosts=[{name: a}]"});
   EXPECT_EQ(json.wait(), 2);

@@ -152,7 +152,7 @@ TEST_F(TlsCluster, AnInsecureOneSaysSoAtEveryStartAndRefusesTls) {
   // The new token is not sent over a connection that others could read.
   Process& rotate = processes_.run("weft", {"token", "rotate", "--head", address_, "--insecure"});
   EXPECT_EQ(rotate.wait(), 0) << rotate.text();
-  EXPECT_THAT(rotate.text(), HasSubstr("a is reached without TLS, and was not given it"));
+  EXPECT_THAT(rotate.text(), HasSubstr("a is connected without TLS and did not receive the token"));
 }
 
 TEST_F(TlsCluster, ANewTokenLetsARunGoOnAndShutsStrangersOut) {

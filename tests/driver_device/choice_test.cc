@@ -47,9 +47,9 @@ TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
   EXPECT_THAT(
       told,
       ElementsAre(
-          "what the model shows is computed on GPU 1, not on GPU 0: there is no driver",
-          "computing what the model shows on full",
-          "what the model shows is computed on the CPU, not on GPU 1: full has no 64 bytes left"));
+          "the final report is computed on GPU 1 instead of GPU 0: there is no driver",
+          "computing the final report on full",
+          "the final report is computed on the CPU instead of GPU 1: full has no 64 bytes left"));
 }
 
 TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
@@ -68,7 +68,7 @@ TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
   EXPECT_THROW(report_on_first_device({kFull, kCpu}, interrupted,
                                       [&](const std::string& line) { told.push_back(line); }),
                Error);
-  EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
+  EXPECT_THAT(told, ElementsAre("computing the final report on full"));
 }
 
 std::vector<std::string> names(DeviceKind kind) {
@@ -105,7 +105,7 @@ TEST(DriverDevices, AGpuThatIsThereShows) {
       report_on_first_device(driver_devices({.kind = DeviceKind::kAuto}), show_bytes,
                              [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cuda"));
-  EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));
+  EXPECT_THAT(told, ElementsAre(HasSubstr("computing the final report on cuda")));
 }
 
 }  // namespace

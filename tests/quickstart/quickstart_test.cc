@@ -105,7 +105,7 @@ TEST_F(Quickstart, ARunWhoseFileChangesAfterItsCheckIsRefused) {
   fs::permissions(path("app"), fs::perms::owner_all);
   auto& run = processes_.run("weft", run_into("out", {"app=./app"}));
   EXPECT_EQ(run.wait(), 1) << run.text();
-  EXPECT_THAT(run.text(), HasSubstr("a file that it names, was edited while the run started"));
+  EXPECT_THAT(run.text(), HasSubstr("a file that it names changed while the run started"));
 }
 
 TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
@@ -286,8 +286,7 @@ TEST_F(Quickstart, WhereMemoryAllowsNoCopyTrainingPausesForCheckpointsAndALineSa
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(
       run.text(),
-      ContainsRegex(
-          "saving +training stands still while a checkpoint is written: a copy of parameters"));
+      ContainsRegex("saving +training pauses while a checkpoint is written: a copy of parameters"));
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
 }
 

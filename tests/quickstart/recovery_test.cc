@@ -144,12 +144,13 @@ TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndItsDevicesGoOnAsTheyAre) {
   ASSERT_TRUE(eventually([&] { return !events("out", "recovered").empty(); })) << run.text();
   for (const pid_t other : others) EXPECT_EQ(::kill(other, 0), 0) << "those that live go on";
   expect_undisturbed(run, "out");
-  EXPECT_THAT(run.text(),
-              AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
+  EXPECT_THAT(
+      run.text(),
+      AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
                     // The driver may have counted its device's death before its own death.
-                    ContainsRegex("started again, restart [12] of 3"),
-                    ContainsRegex("its next driver goes on at step (8|12|16|20|24|28|32|36) from "
-                                  "the memory of the devices \\(.* steps? repeated\\)")));
+            ContainsRegex("started again, restart [12] of 3"),
+            ContainsRegex("the restarted driver resumes at step (8|12|16|20|24|28|32|36) from "
+                          "the memory of the devices \\(.* steps? repeated\\)")));
   EXPECT_TRUE(processes_.none_left());
 }
 
@@ -279,7 +280,7 @@ TEST_F(Recovery, ByHandASpareTakesThePlaceOfAHostAndWithoutOneTheRunWaits) {
   ::kill(hosts[0]->pid, SIGKILL);
   // The run has no host left until an operator starts one.
   EXPECT_TRUE(
-      eventually([&] { return run.text().find("waits for devices: ") != std::string::npos; }));
+      eventually([&] { return run.text().find("waiting for devices: ") != std::string::npos; }));
   join("worker0");
   expect_undisturbed(run, "out");
   EXPECT_EQ(events("out", "recovered").size(), 2u);

@@ -137,7 +137,7 @@ scratch: scratch
   for (const char* out : {"apart", "again"}) {
     auto& run = start(out, {"--head", address, "--set", "cluster.launcher=manual"});
     ASSERT_EQ(run.wait(), 0) << run.text();
-    EXPECT_THAT(run.text(), HasSubstr("the hosts of 2 of 3 workers lack it"));
+    EXPECT_THAT(run.text(), HasSubstr("the hosts of 2 of 3 workers do not have it"));
     EXPECT_EQ(summary(out)["digest"], expected["digest"]);
     EXPECT_EQ(summary(out)["graph"]["was_there"], std::string(out) == "again");
   }
@@ -157,7 +157,7 @@ TEST_F(Select, ADriverThatIsKilledIsStartedAgainAndGoesOn) {
   ASSERT_NE(driver, 0) << killed.text();
   ::kill(driver, SIGKILL);
   ASSERT_EQ(killed.wait(), 0) << killed.text();
-  EXPECT_THAT(killed.text(), HasSubstr("goes on after 0 steps of bounding and "));
+  EXPECT_THAT(killed.text(), HasSubstr("resuming after 0 steps of bounding and "));
   EXPECT_EQ(summary("killed")["digest"], summary("whole")["digest"]);
   EXPECT_TRUE(processes.none_left());
 }
@@ -166,10 +166,10 @@ TEST_F(Select, ACapThatIsTooSmallIsRefusedAndNamesTheLeast) {
   write("200000", 32);
   auto& check = processes.run("weft", {"check", "select.yaml"});
   EXPECT_EQ(check.wait(), 2);
-  EXPECT_THAT(check.text(), AllOf(HasSubstr("select.yaml: cluster.memory is 32 MiB, too little to "
-                                            "select from 200000 points in 8 partitions; the least "
-                                            "that works is "),
-                                  HasSubstr(" MiB, or use more partitions")));
+  EXPECT_THAT(check.text(),
+              AllOf(HasSubstr("select.yaml: cluster.memory is 32 MiB, too small to select from "
+                              "200000 points in 8 partitions; set it to at least "),
+                    HasSubstr(" MiB, or use more partitions")));
 }
 
 TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
@@ -191,8 +191,8 @@ TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "scratch")) << "nothing is made";
   for (const auto& [key, text] : std::vector<std::pair<std::string, std::string>>{
            {"name=x",
-            "select.yaml: cluster.memory is 32 MiB, too little to make the graph of 3000 "
-            "points of 8 numbers each; the least that works is "},
+            "select.yaml: cluster.memory is 32 MiB, too small to make the graph of 3000 points of "
+            "8 numbers each; set it to at least "},
            {"selection.budget=3001", "select.yaml: selection.budget asks for 3001 of 3000 points"},
            {"input={path: none.npy}", "select.yaml: input: there is no file or folder "}})
     EXPECT_THAT(run("check", {"--set", key}).text(), HasSubstr(text)) << key;
@@ -303,7 +303,7 @@ TEST_F(Select, WrongValuesAreTold) {
            {"selection.bounding=exactly", "selection.bounding"},
            {"selection.partitons=4", "unknown key 'partitons'"},
            {"selection.partitions=0", "selection.partitions"},
-           {"input={points: nowhere}", "points.json is not there"}}) {
+           {"input={points: nowhere}", "points.json does not exist"}}) {
     auto& check = processes.run("weft", {"check", "select.yaml", "--set", key});
     EXPECT_NE(check.wait(), 0) << key;
     EXPECT_THAT(check.text(), HasSubstr(text)) << key;

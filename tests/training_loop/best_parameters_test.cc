@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 TEST_F(LoopTest, TheParametersOfTheLeastValidationLossAreKeptAndShownBesideTheLast) {
   std::int64_t best_step = 0;
   std::vector<float> best, last;
-  run_.show = [&](const TrainedValues& trained, const std::filesystem::path&) {
+  run_.report_on_model = [&](const TrainedValues& trained, const std::filesystem::path&) {
     best_step = trained.best_step;
     EXPECT_EQ(trained.step, 12);
     const auto copy = [](const std::vector<TensorView>& of) {
@@ -34,7 +34,7 @@ TEST_F(LoopTest, TheParametersOfTheLeastValidationLossAreKeptAndShownBesideTheLa
   EXPECT_LT(summary.best_validation_step, 12);
   EXPECT_EQ(best_step, summary.best_validation_step);
   EXPECT_NE(best, last);
-  EXPECT_THAT(shown_, AllOf(HasSubstr("least of them"), HasSubstr("best.safetensors ")));
+  EXPECT_THAT(shown_, AllOf(HasSubstr("best validation"), HasSubstr("best.safetensors ")));
   const auto json = nlohmann::json::parse(read(root_ / "whole/summary.json"));
   EXPECT_EQ(json["best_validation_step"], best_step);
   EXPECT_EQ(json["figures"]["test_loss"], 0.25);

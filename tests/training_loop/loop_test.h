@@ -59,7 +59,7 @@ class LoopTest : public ::testing::Test {
     run_.units_per_step = 8 * run_.training.batch;
     run_.model_digest = "digest";
     run_.baseline = {2.7, "a unigram model"};
-    run_.show = [](const TrainedValues& trained, const std::filesystem::path&) {
+    run_.report_on_model = [](const TrainedValues& trained, const std::filesystem::path&) {
       return FinalReport{.title = "the model has",
                          .text = fmt::format("{} parameters", trained.parameters.size())};
     };
@@ -100,7 +100,9 @@ class LoopTest : public ::testing::Test {
                   .screen = {.out = screen.get()},
                   .clock = clock,
                   .stop = stop.get_token(),
-                  .tell = [this](const actors::RunProgress& told) { told_.push_back(told.step); }});
+                  .on_progress = [this](const actors::RunProgress& progress) {
+                    told_.push_back(progress.step);
+                  }});
   }
   std::string failure(const fs::path& path) {
     try {

@@ -54,24 +54,25 @@ class RunFileTest : public ::testing::Test {
     const SteadyClock clock;
     const PlannedRun planned = plan_run(ConfigDocument::load(shipped(), overrides), app);
     const RunConfig& config = planned.config;
-    const PreparedData data = app.prepare();
+    const PreparedData data = app.prepare_data();
     const auto batches = app.open_batches(data.batches);
     mesh::InProcessTraining engine(planned.plan, *batches, config.seed);
     const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
-    const TrainingRun run{.name = config.name,
-                          .app = app.name(),
-                          .seed = config.seed,
-                          .training = config.training,
-                          .checkpoint = config.checkpoint,
-                          .units_per_step = config.training.batch * config.model.units_per_row,
-                          .model_digest = data.digest,
-                          .baseline = data.baseline,
-                          .subtitle = config.layout.schedule,
-                          .show = [&](const TrainedValues& trained, const fs::path& folder) {
-                            EXPECT_TRUE(released_);
-                            CpuDevice device;
-                            return data.show({device, trained, folder});
-                          }};
+    const TrainingRun run{
+        .name = config.name,
+        .app = app.name(),
+        .seed = config.seed,
+        .training = config.training,
+        .checkpoint = config.checkpoint,
+        .units_per_step = config.training.batch * config.model.units_per_row,
+        .model_digest = data.digest,
+        .baseline = data.baseline,
+        .subtitle = config.layout.schedule,
+        .report_on_model = [&](const TrainedValues& trained, const fs::path& folder) {
+          EXPECT_TRUE(released_);
+          CpuDevice device;
+          return data.report_on_model({device, trained, folder});
+        }};
     released_ = false;
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     std::stop_source stop;

@@ -86,7 +86,7 @@ TEST_F(LoopTest, ADeathWhileItResumesIsRecoveredFrom) {
 }
 
 TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {
-  run_.show = [](const TrainedValues&, const std::filesystem::path&) -> FinalReport {
+  run_.report_on_model = [](const TrainedValues&, const std::filesystem::path&) -> FinalReport {
     throw_error(ErrorCode::kResourceExhausted, "no memory for a sample");
   };
   const RunSummary summary = train_in(root_ / "run");
@@ -100,14 +100,14 @@ TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {
 TEST_F(LoopTest, AModelThatExceedsTheMemoryIsTrainedAndNotShown) {
   run_.parameters = std::int64_t{1} << 50;
   bool shown = false;
-  run_.show = [&](const TrainedValues&, const std::filesystem::path&) {
+  run_.report_on_model = [&](const TrainedValues&, const std::filesystem::path&) {
     shown = true;
     return FinalReport{};
   };
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(summary.outcome, "done");
   EXPECT_FALSE(shown);
-  EXPECT_THAT(shown_, HasSubstr("the run is done, but what the model can do could not be shown: "
+  EXPECT_THAT(shown_, HasSubstr("the run is done, but the final report failed: "
                                 "its parameters take 4 PiB, and "
                                 "this machine has "));
   EXPECT_THAT(shown_, HasSubstr(" of memory free"));
@@ -271,7 +271,7 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
   EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000012", "latest"}))
       << "and no leftovers";
   EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"),
-            identify(root_ / "run/checkpoints/step-00000004"));
+            checkpoint_identity(root_ / "run/checkpoints/step-00000004"));
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
@@ -303,7 +303,7 @@ TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAg
     if (step == 7) full.reset();
   };
   EXPECT_EQ(train_in(root_ / "run").outcome, "done");
-  const auto told = shown_.find("metrics.jsonl: File too large; training goes on");
+  const auto told = shown_.find("metrics.jsonl: File too large; training continues");
   ASSERT_NE(told, std::string::npos) << shown_;
   EXPECT_EQ(shown_.find("metrics.jsonl: File", told + 1), std::string::npos) << shown_;
   before_step_ = {};
@@ -323,7 +323,7 @@ TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   run_.training.steps = 12;
   stop_in_step_ = 6;
   EXPECT_EQ(train_in(root_ / "run").outcome, "interrupted");
-  EXPECT_THAT(shown_, HasSubstr("what this run had after step 4 has moved to " +
+  EXPECT_THAT(shown_, HasSubstr("later steps of this run, after step 4, were moved to " +
                                 (root_ / "run/abandoned.1").string()));
   EXPECT_EQ(checkpoints("run"),
             (std::set<std::string>{"step-00000004", "step-00000006", "latest", "branch.json"}));
@@ -338,7 +338,7 @@ TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   for (std::size_t i = 0; i < metrics.size(); ++i)
     EXPECT_EQ(metrics[i].step, static_cast<std::int64_t>(i + 1));
   EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"),
-            identify(root_ / "run/checkpoints/step-00000008"));
+            checkpoint_identity(root_ / "run/checkpoints/step-00000008"));
 
   // Back on the old branch, losses continue as before.
   run_.checkpoint.resume = root_ / "run/abandoned.1";

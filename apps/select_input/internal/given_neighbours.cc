@@ -49,21 +49,23 @@ class VectorPairs final {
 };
 
 /// Checks the edges of one row: each must be listed once by either row, with equal similarities.
-std::optional<GivenNeighbours::Refusal> check(std::span<const Edge> own,
-                                              std::span<const Edge> of_others) {
-  using Refusal = GivenNeighbours::Refusal;
+std::optional<GivenNeighbours::InvalidEdge> check(std::span<const Edge> own,
+                                                  std::span<const Edge> of_others) {
+  using InvalidEdge = GivenNeighbours::InvalidEdge;
   const auto twice = std::ranges::adjacent_find(own, {}, &Edge::other);
-  if (twice != own.end()) return Refusal{twice->row, twice->other, Refusal::Why::kTwice};
+  if (twice != own.end()) return InvalidEdge{twice->row, twice->other, InvalidEdge::Why::kTwice};
   const auto again = std::ranges::adjacent_find(of_others, {}, &Edge::other);
-  if (again != of_others.end()) return Refusal{again->other, again->row, Refusal::Why::kTwice};
+  if (again != of_others.end())
+    return InvalidEdge{again->other, again->row, InvalidEdge::Why::kTwice};
   for (std::size_t i = 0; i < std::max(own.size(), of_others.size()); ++i) {
     const bool is_missing =
         i < of_others.size() && (i == own.size() || of_others[i].other < own[i].other);
-    if (is_missing) return Refusal{of_others[i].row, of_others[i].other, Refusal::Why::kMissing};
+    if (is_missing)
+      return InvalidEdge{of_others[i].row, of_others[i].other, InvalidEdge::Why::kMissing};
     if (i == of_others.size() || own[i].other < of_others[i].other)
-      return Refusal{own[i].other, own[i].row, Refusal::Why::kMissing};
+      return InvalidEdge{own[i].other, own[i].row, InvalidEdge::Why::kMissing};
     if (fraction_of(own[i].similarity) != fraction_of(of_others[i].similarity))
-      return Refusal{own[i].row, own[i].other, Refusal::Why::kOtherSimilarity};
+      return InvalidEdge{own[i].row, own[i].other, InvalidEdge::Why::kOtherSimilarity};
   }
   return std::nullopt;
 }
@@ -85,9 +87,9 @@ void GivenNeighbours::add(PointId row, PointId other, float similarity) {
   edges_.add(record_.bytes());
 }
 
-GivenNeighbours::Written GivenNeighbours::write(const PreparedInput& files, std::uint64_t most,
-                                                const NpyFile* vectors,
-                                                const std::function<void(std::uint64_t)>& tell) {
+GivenNeighbours::Written GivenNeighbours::write(
+    const PreparedInput& files, std::uint64_t most, const NpyFile* vectors,
+    const std::function<void(std::uint64_t)>& on_progress) {
   edges_.commit();
   const std::uint64_t columns = std::max<std::uint64_t>(most, 1);
   NpyWriter ids(files.neighbours(), columns, NpyFile::Elements::kIntegers);
@@ -98,9 +100,9 @@ GivenNeighbours::Written GivenNeighbours::write(const PreparedInput& files, std:
   std::vector<std::int64_t> row_ids(columns);
   std::vector<float> row_similarities(columns);
   for (std::uint32_t range = 0; range < ranges_.shards; ++range) {
-    tell(ranges_.first_of(range));
+    on_progress(ranges_.first_of(range));
     edges.clear();
-    edges_.take(range, [&](ByteReader& reader) {
+    edges_.drain(range, [&](ByteReader& reader) {
       Edge edge;
       edge.row = reader.read<PointId>();
       edge.other = reader.read<PointId>();
@@ -117,7 +119,7 @@ GivenNeighbours::Written GivenNeighbours::write(const PreparedInput& files, std:
       const auto count = std::ranges::find_if_not(rest, is_of_row) - rest.begin();
       const auto of_others = std::ranges::count(rest.first(count), false, &Edge::is_own);
       const std::span<Edge> own = rest.subspan(of_others, count - of_others);
-      if (const auto refusal = check(own, rest.first(of_others))) return {"", refusal};
+      if (const auto invalid = check(own, rest.first(of_others))) return {"", invalid};
       rest = rest.subspan(count);
       std::ranges::fill(row_ids, -1);
       std::ranges::fill(row_similarities, 0.0F);

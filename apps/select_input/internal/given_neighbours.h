@@ -18,7 +18,7 @@ namespace weft::apps {
 class GivenNeighbours final {
  public:
   /// Invalid edge: `row` lists `other` wrongly or not at all.
-  struct Refusal {
+  struct InvalidEdge {
     enum class Why : std::uint8_t { kTwice, kMissing, kOtherSimilarity };
     PointId row = 0, other = 0;
     Why why = Why::kTwice;
@@ -31,13 +31,14 @@ class GivenNeighbours final {
   void add(PointId row, PointId other, float similarity);
   /// Writes the files after all edges have been added. `most` is the largest number of neighbours
   /// of a row. Similarities are computed from `vectors`, unless it is null because they were given.
-  /// Calls `tell` with the rows done. Returns the digest of the files, or the refusal and no files.
+  /// Calls `on_progress` with the rows done. Returns the digest of the files, or the invalid edge
+  /// and no files.
   struct Written {
     std::string digest;
-    std::optional<Refusal> refusal = {};
+    std::optional<InvalidEdge> invalid_edge = {};
   };
   Written write(const PreparedInput& files, std::uint64_t most, const NpyFile* vectors,
-                const std::function<void(std::uint64_t)>& tell);
+                const std::function<void(std::uint64_t)>& on_progress);
 
  private:
   ShardLayout ranges_;

@@ -76,7 +76,7 @@ void IdIndex::add(const IdKey& key, PointId row) {
   ids_.add(record_.bytes());
 }
 
-void IdIndex::refer(const IdReference& reference) {
+void IdIndex::add_reference(const IdReference& reference) {
   record_.clear();
   record_.write(hash_of(reference.to));
   record_.write(reference.to.first);
@@ -95,7 +95,7 @@ std::optional<IdIndex::Duplicate> IdIndex::resolve(
   std::vector<Row> rows;
   for (std::uint32_t part = 0; part < parts_.shards; ++part) {
     rows.clear();
-    ids_.take(part, [&](ByteReader& reader) {
+    ids_.drain(part, [&](ByteReader& reader) {
       const IdKey key = read_key(reader);
       rows.emplace_back(key, reader.read<PointId>());
     });
@@ -103,7 +103,7 @@ std::optional<IdIndex::Duplicate> IdIndex::resolve(
     for (std::size_t i = 1; i < rows.size(); ++i)
       if (rows[i - 1].first == rows[i].first && (!duplicate || rows[i].second < duplicate->row))
         duplicate = {rows[i].second, rows[i - 1].second};
-    references_.take(part, [&](ByteReader& reader) {
+    references_.drain(part, [&](ByteReader& reader) {
       IdReference reference{read_key(reader)};
       reference.from = reader.read<PointId>();
       reference.similarity = reader.read<float>();

@@ -44,7 +44,7 @@ class IdIndex final {
 
   // Throw as SpillWriter does.
   void add(const IdKey& key, PointId row);
-  void refer(const IdReference& reference);
+  void add_reference(const IdReference& reference);
 
   /// Resolves all references after everything was added. Calls `visit` with each reference and the
   /// row of its id, null if no row has it, in no particular order. If ids repeat, returns the

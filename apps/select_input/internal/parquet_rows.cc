@@ -161,7 +161,7 @@ class ParquetPreparation final {
       reader->select(plan_.columns);
       ParquetRows rows;
       for (std::uint64_t first = 0; reader->next(rows); first += rows.count) {
-        preparation_.tell("read rows", row_, plan_.rows);
+        preparation_.report_progress("read rows", row_, plan_.rows);
         take(rows, path.string(), first);
       }
     }
@@ -169,9 +169,9 @@ class ParquetPreparation final {
     preparation_.commit_vectors();
     if (!plan_.columns.utility.empty()) preparation_.commit_utility();
     result_.has_ids = true;
-    preparation_.took("read");
+    preparation_.record_duration("read");
     link();
-    preparation_.took("ids and neighbours");
+    preparation_.record_duration("ids and neighbours");
   }
 
  private:
@@ -232,7 +232,7 @@ class ParquetPreparation final {
               fmt::format("the similarity to {} is {}, not from 0 to 1; scale all, or leave the "
                           "neighbour out",
                           text_of(rows.neighbours[i]), similarity));
-        index_->refer(
+        index_->add_reference(
             {key_of(rows.neighbours[i]), static_cast<PointId>(row + of_block), similarity});
       }
     }
@@ -272,46 +272,48 @@ class ParquetPreparation final {
     if (!has_neighbours) return;
     std::optional<NpyFile> vectors;
     if (!plan_.has_similarities) vectors.emplace(result_.vectors());
-    const GivenNeighbours::Written written = given->write(
-        result_, most_, vectors ? &*vectors : nullptr,
-        [&](std::uint64_t rows) { preparation_.tell("link neighbours", rows, plan_.rows); });
-    if (written.refusal) refuse_edge(*written.refusal);
+    const GivenNeighbours::Written written =
+        given->write(result_, most_, vectors ? &*vectors : nullptr, [&](std::uint64_t rows) {
+          preparation_.report_progress("link neighbours", rows, plan_.rows);
+        });
+    if (written.invalid_edge) refuse_edge(*written.invalid_edge);
     result_.has_neighbours = true;
     const std::string both = result_.digest + "|" + written.digest;
     result_.digest = sha256(std::as_bytes(std::span(both)));
   }
 
   // Errors about rows that were already read.
-  RowPlace place_of(PointId row) const { return RowPlaces(result_.places()).at(row); }
+  RowOrigin place_of(PointId row) const { return RowOriginReader(result_.places()).at(row); }
   std::string where(PointId row) const {
-    const RowPlace place = place_of(row);
+    const RowOrigin place = place_of(row);
     return fmt::format("{}, row {}", place.path, *place.offset);
   }
   [[noreturn]] void refuse_row(PointId row, std::string_view what) const {
     throw_error(ErrorCode::kInvalidArgument, "{}, id {}: {}", where(row),
                 text_of(*place_of(row).id), what);
   }
-  [[noreturn]] void refuse_edge(const GivenNeighbours::Refusal& refusal) const {
-    using Why = GivenNeighbours::Refusal::Why;
-    const std::string other = text_of(*place_of(refusal.other).id);
-    switch (refusal.why) {
+  [[noreturn]] void refuse_edge(const GivenNeighbours::InvalidEdge& edge) const {
+    using Why = GivenNeighbours::InvalidEdge::Why;
+    const std::string other = text_of(*place_of(edge.other).id);
+    switch (edge.why) {
       case Why::kTwice:
-        refuse_row(refusal.row, fmt::format("the neighbour {} comes twice; leave one out", other));
+        refuse_row(edge.row, fmt::format("the neighbour {} comes twice; leave one out", other));
       case Why::kMissing:
-        refuse_row(refusal.row,
-                   fmt::format("the neighbour {} is missing, which has this row as its own ({}); "
-                               "add it, or leave the other out",
-                               other, where(refusal.other)));
+        refuse_row(edge.row, fmt::format("the neighbour {} is missing, although that row ({}) "
+                                         "lists this row; add it, or remove the other entry",
+                                         other, where(edge.other)));
       case Why::kOtherSimilarity:
-        refuse_row(refusal.row, fmt::format("the similarity to {} is another one than in that row "
-                                            "({}); give both the same",
-                                            other, where(refusal.other)));
+        refuse_row(
+            edge.row,
+            fmt::format(
+                "the similarity to {} differs from the one in that row ({}); make them equal",
+                other, where(edge.other)));
     }
-    throw_error(ErrorCode::kInternal, "no such refusal");
+    throw_error(ErrorCode::kInternal, "unknown kind of invalid edge");
   }
   /// Reports a neighbour id that no row has. Reads the row again, as only the id's hash was kept.
   [[noreturn]] void refuse_dangling(const IdReference& reference) const {
-    const RowPlace place = place_of(reference.from);
+    const RowOrigin place = place_of(reference.from);
     const auto reader = parquet_library().open(place.path);
     reader->select({.neighbours = plan_.columns.neighbours});
     std::string name;

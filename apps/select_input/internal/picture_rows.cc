@@ -18,7 +18,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kPicturesBetweenLooks = 64;
+constexpr std::uint64_t kPicturesPerProgress = 64;
 
 std::vector<fs::path> files_of(const SelectInput& input, const ImageDataConfig& data) {
   if (input.path != "fashion-mnist") return files_in(data.path);
@@ -47,8 +47,8 @@ void append_places(Preparation& preparation, const ImageDataConfig& config,
                 : std::vector{fs::path(config.files) / "train-images-idx3-ubyte.gz"};
   for (std::size_t row = 0; row < data.train.size(); ++row) {
     const std::uint32_t picture = data.train_pictures[row];
-    RowPlace place{.path = files[is_folder ? picture : 0].string(),
-                   .label = data.classes[data.train.labels[row]]};
+    RowOrigin place{.path = files[is_folder ? picture : 0].string(),
+                    .label = data.classes[data.train.labels[row]]};
     if (!is_folder) place.offset = picture;
     preparation.append_place(place);
   }
@@ -57,14 +57,14 @@ void append_places(Preparation& preparation, const ImageDataConfig& config,
 /// Prepares labelled pictures: features and margins of a coarse model.
 void prepare_labelled(Preparation& preparation, const ImageDataConfig& config) {
   const SelectInput& input = preparation.input;
-  preparation.tell("read pictures", 0, 1);
+  preparation.report_progress("read pictures", 0, 1);
   const ImageDataset data = ImageDataset::load(config);
-  preparation.took("read");
-  preparation.tell("train the coarse model", 0, 1);
+  preparation.record_duration("read");
+  preparation.report_progress("train the coarse model", 0, 1);
   const CoarseModel model = train_coarse_model(preparation.device, data.train,
                                                static_cast<std::int64_t>(data.classes.size()),
                                                input.coarse, preparation.stop);
-  preparation.took("train");
+  preparation.record_duration("train");
   preparation.begin_vectors(model.shape.hidden.back());
   std::vector<float> features;
   const CoarseOutputs outputs = coarse_outputs(
@@ -72,13 +72,13 @@ void prepare_labelled(Preparation& preparation, const ImageDataConfig& config) {
       [&](const ImageBlock& block) {
         features = block.features;
         preparation.append(features);
-        preparation.tell("features", block.first + block.rows, data.train.size());
+        preparation.report_progress("features", block.first + block.rows, data.train.size());
       },
       preparation.stop);
   append_places(preparation, config, data);
   preparation.commit_vectors();
   if (wants_margin(input)) preparation.write_utility(outputs.utility, "the coarse model");
-  preparation.took("features");
+  preparation.record_duration("features");
   preparation.result.provenance = fmt::format(
       "features of a coarse model ({}-{}-{}, trained on {:.3g} % of the rows){}",
       data.train.values_per_image(), fmt::join(input.coarse.hidden, "-"), data.classes.size(),
@@ -104,7 +104,8 @@ std::vector<double> project_pictures(Preparation& preparation, const ImageDataCo
   std::vector<float> block;
   std::string digest;
   for (std::size_t row = 0; row < files.size(); ++row) {
-    if (row % kPicturesBetweenLooks == 0) preparation.tell("read pictures", row, files.size());
+    if (row % kPicturesPerProgress == 0)
+      preparation.report_progress("read pictures", row, files.size());
     check_is_png(files[row]);
     const std::vector<std::uint8_t> values =
         resample_picture(read_png(files[row]), config.height, config.width, config.colours);
@@ -134,14 +135,14 @@ void prepare_unlabelled(Preparation& preparation, const ImageDataConfig& config)
   const fs::path file = preparation.result.folder / "projected.npy";
   NpyWriter writer(file, projection.width());
   const std::vector<double> sums = project_pictures(preparation, config, projection, writer);
-  preparation.took("read");
+  preparation.record_duration("read");
   // The projection is linear, so centring the projections centres the pixels.
   const NpyFile projected(file);
   const std::size_t width = projection.width(), rows = projected.rows();
   preparation.begin_vectors(width);
   std::vector<float> block;
   for (std::size_t first = 0; first < rows; first += kBlockRows) {
-    preparation.tell("vectors", first, rows);
+    preparation.report_progress("vectors", first, rows);
     block.resize(std::min(kBlockRows, rows - first) * width);
     projected.read(first, block);
     for (std::size_t i = 0; i < block.size(); ++i)
@@ -150,7 +151,7 @@ void prepare_unlabelled(Preparation& preparation, const ImageDataConfig& config)
   }
   fs::remove(file);
   preparation.commit_vectors();
-  preparation.took("vectors");
+  preparation.record_duration("vectors");
   preparation.result.provenance =
       values > width ? fmt::format("pixels ({} x {} x {}), centred, through a random matrix",
                                    config.height, config.width, config.colours)

@@ -33,13 +33,14 @@ Preparation::Preparation(const SelectInput& request, Device& device_to_use,
       progress_(progress),
       mark_(clock_.now()) {}
 
-void Preparation::tell(std::string_view what, std::uint64_t done, std::uint64_t of) const {
+void Preparation::report_progress(std::string_view what, std::uint64_t done,
+                                  std::uint64_t of) const {
   if (stop.stop_requested())
     throw_error(ErrorCode::kCancelled, "the preparation of {} was interrupted", input.path);
   if (progress_) progress_({what, done, of});
 }
 
-void Preparation::took(const std::string& what) {
+void Preparation::record_duration(const std::string& what) {
   const TimePoint now = clock_.now();
   result.seconds[what] += in_seconds(now - mark_);
   mark_ = now;
@@ -55,8 +56,8 @@ void Preparation::append(std::span<float> vectors) {
     const std::span<float> vector = vectors.subspan(i, result.width);
     if (!std::ranges::all_of(vector, [](float value) { return std::isfinite(value); }))
       throw_error(ErrorCode::kInternal,
-                  "{}, row {}: the vector that was made of it has a number that is none or "
-                  "infinite; lower the coarse model's learning rate",
+                  "{}, row {}: its computed vector has a NaN or an infinite number; lower the "
+                  "learning rate of the coarse model",
                   input.path, vectors_->rows() + i / result.width);
     if (std::ranges::all_of(vector, [](float value) { return value == 0; }))
       fill_with_signs(vector, input.seed);
@@ -64,7 +65,7 @@ void Preparation::append(std::span<float> vectors) {
   vectors_->append(vectors);
 }
 
-void Preparation::append_place(const RowPlace& place) {
+void Preparation::append_place(const RowOrigin& place) {
   if (!places_.is_open()) places_.open(result.places(), std::ios::binary | std::ios::trunc);
   places_ << place.json() << '\n';
   ++num_places_;
@@ -105,16 +106,17 @@ void Preparation::append_checked(std::span<const float> utility, std::string_vie
   const std::uint64_t first = utility_ ? utility_->rows() : 0;
   for (std::size_t i = 0; i < utility.size(); ++i) {
     if (!(utility[i] >= 0 && utility[i] <= 1))
-      throw_error(ErrorCode::kInvalidArgument,
-                  "{}, row {}: the utility {} does not lie in 0 to 1; scale all to that", source,
-                  first + i, utility[i]);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "{}, row {}: the utility is {}; expected 0 to 1: scale all utilities to that range",
+          source, first + i, utility[i]);
   }
   append_utility(utility);
 }
 
 void Preparation::commit_utility() {
   utility_->commit();
-  result.flat = false;
+  result.has_uniform_utility = false;
   const std::string both = result.digest + "|" + utility_->digest();
   result.digest = sha256(std::as_bytes(std::span(both)));
 }
@@ -140,7 +142,7 @@ void Preparation::copy_utility(const fs::path& file) {
     block.resize(std::min<std::uint64_t>(kBlockRows, result.rows - first));
     utility.read(first, block);
     append_checked(block, file.string());
-    tell("read utilities", first + block.size(), result.rows);
+    report_progress("read utilities", first + block.size(), result.rows);
   }
   commit_utility();
 }

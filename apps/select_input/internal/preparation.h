@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "apps/select_input/prepare_input.h"
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "apps/selection/npy_writer.h"
 #include "core/base/clock.h"
 #include "core/device/device.h"
@@ -29,16 +29,16 @@ class Preparation final {
   PreparedInput& result;
 
   /// Reports progress. Throws Error(kCancelled) if `stop` is requested.
-  void tell(std::string_view what, std::uint64_t done, std::uint64_t of) const;
+  void report_progress(std::string_view what, std::uint64_t done, std::uint64_t of) const;
   /// Adds the time since the previous call (or the beginning) to the total of `what`.
-  void took(const std::string& what);
+  void record_duration(const std::string& what);
 
   /// Begins the file of vectors.
   void begin_vectors(std::size_t width);
   /// Appends the vectors of the next rows, a block of a fixed number. Replaces zero vectors by a
   /// fixed sign vector. Throws Error(kInternal) for numbers that are not finite.
   void append(std::span<float> vectors);
-  void append_place(const RowPlace& place);
+  void append_place(const RowOrigin& place);
   /// Finishes the rows and, if begun, their vectors.
   void commit_vectors();
   /// Links a file as the file of vectors. `digest` is that of its blocks.

@@ -16,7 +16,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kTextsBetweenLooks = 256;
+constexpr std::uint64_t kTextsPerProgress = 256;
 
 std::vector<fs::path> files_of(const std::string& path) {
   if (path == "linux-doc") return linux_doc_files();
@@ -28,13 +28,13 @@ std::vector<fs::path> files_of(const std::string& path) {
 void each_text(const Preparation& preparation, std::string_view what,
                const std::function<void(const std::string&, const std::string&)>& visit) {
   if (preparation.input.path == "kjv") {
-    preparation.tell(what, 0, 1);
+    preparation.report_progress(what, 0, 1);
     visit("kjv", kjv_text());
     return;
   }
   const std::vector<fs::path> files = files_of(preparation.input.path);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    preparation.tell(what, i, files.size());
+    preparation.report_progress(what, i, files.size());
     visit(files[i].string(), read_text(files[i]));
   }
 }
@@ -75,7 +75,7 @@ void prepare_parts(Preparation& preparation) {
     const std::string both = digest + sha256(std::as_bytes(std::span(text)));
     digest = sha256(std::as_bytes(std::span(both)));
   });
-  preparation.took("count");
+  preparation.record_duration("count");
   TextVectors vectors(preparation);
   std::uint64_t rows = 0;
   each_text(preparation, "vectors", [&](const std::string& path, const std::string& text) {
@@ -87,10 +87,10 @@ void prepare_parts(Preparation& preparation) {
   });
   if (rows != ngrams.num_counted())
     throw_error(ErrorCode::kUnavailable,
-                "the texts of {} changed while they were read: begin again when they rest",
+                "the texts of {} changed while they were read: start again when they are complete",
                 preparation.input.path);
   vectors.commit();
-  preparation.took("vectors");
+  preparation.record_duration("vectors");
   const std::string what = fmt::format("parts|{}|{}", words, digest);
   preparation.result.data_digest = sha256(std::as_bytes(std::span(what)));
   preparation.result.provenance =
@@ -108,29 +108,29 @@ void prepare_pieces(Preparation& preparation) {
   const SelectInput& input = preparation.input;
   const TextDataConfig data = data_of(input);
   const std::size_t sequence = input.pieces->sequence;
-  preparation.tell("cut the text into tokens", 0, 1);
+  preparation.report_progress("cut the text into tokens", 0, 1);
   const TextDataset dataset = TextDataset::prepare(data);
   const TokenWindows windows(dataset.train, input.pieces->sequence, input.seed);
   const std::uint64_t rows = windows.num_disjoint_windows();
   std::vector<std::int32_t> tokens(sequence);
   const auto each_piece = [&](std::string_view what, const auto& visit) {
     for (std::uint64_t row = 0; row < rows; ++row) {
-      if (row % kTextsBetweenLooks == 0) preparation.tell(what, row, rows);
+      if (row % kTextsPerProgress == 0) preparation.report_progress(what, row, rows);
       dataset.train.read(row * sequence, tokens);
       visit(row, dataset.tokenizer->decode(tokens));
     }
   };
-  preparation.took("tokens");
+  preparation.record_duration("tokens");
   HashedNgrams ngrams(input.seed, input.width);
   each_piece("count words", [&](std::uint64_t, const std::string& text) { ngrams.count(text); });
-  preparation.took("count");
+  preparation.record_duration("count");
   TextVectors vectors(preparation);
   each_piece("vectors", [&](std::uint64_t row, const std::string& text) {
     vectors.append(ngrams.vector_of(text));
     preparation.append_place({.path = input.path, .offset = row * sequence, .length = sequence});
   });
   vectors.commit();
-  preparation.took("vectors");
+  preparation.record_duration("vectors");
   const bool bytes = data.tokenizer == TextDataConfig::TokenizerKind::kBytes;
   PreparedInput& result = preparation.result;
   result.data_digest = windows.windows_digest();

@@ -21,7 +21,7 @@ void prepare_npy(Preparation& preparation) {
   std::string digest;
   std::vector<float> block;
   for (std::uint64_t first = 0; first < file.rows(); first += kBlockRows) {
-    preparation.tell("check vectors", first, file.rows());
+    preparation.report_progress("check vectors", first, file.rows());
     block.resize(std::min<std::uint64_t>(kBlockRows, file.rows() - first) * file.columns());
     file.read(first, block);
     digest = digest_with(digest, std::as_bytes(std::span(block)));
@@ -81,13 +81,13 @@ void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) 
   const std::uint64_t rows = vectors.rows(), width = vectors.width();
   preparation.begin_vectors(width);
   for (std::uint64_t first = 0; first < rows; first += kBlockRows) {
-    preparation.tell("read vectors", first, rows);
+    preparation.report_progress("read vectors", first, rows);
     const auto values = vectors.tensor.values.subspan(
         first * width, std::min<std::uint64_t>(kBlockRows, rows - first) * width);
     std::vector<float> block(values.begin(), values.end());
     require_valid_vectors(block, width, vectors.source, first);
     preparation.append(block);
-    file.forget(values);
+    file.release_pages(values);
   }
   preparation.commit_vectors();
 }
@@ -145,7 +145,7 @@ void prepare_vectors(Preparation& preparation) {
                   input.path, flat ? "flat utilities" : "utilities of " + input.utility);
   const std::string data = fmt::format("vectors|{}|{}", result.width, result.digest);
   result.data_digest = sha256(std::as_bytes(std::span(data)));
-  preparation.took("read");
+  preparation.record_duration("read");
 }
 
 }  // namespace weft::apps

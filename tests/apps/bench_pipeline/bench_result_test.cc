@@ -79,7 +79,7 @@ TEST(WorkloadResult, TableSaysWhatCameOut) {
 TEST(WorkloadResult, PeersAreAlsoJudgedAtEqualMemory) {
   WorkloadResult result = example();
   Arm frugal{"auto", ReshardAlgorithm::kWeft, Lowering::kLanes};
-  frugal.memory_of = "eager-1f1b";
+  frugal.memory_limit_of = "eager-1f1b";
   result.arms.push_back(measured(frugal, {1.25}));
   EXPECT_EQ(result.best()->arm.schedule, "zb-h1");
   const std::string table = to_table(result);
@@ -141,8 +141,8 @@ TEST(PipelineCases, AreFoundByNameAndGroup) {
   EXPECT_EQ(cases[0].model.name, "gpt-real");
   EXPECT_EQ(*cases[0].transfer_ratio, 0.5);
   EXPECT_TRUE(cases[0].with_peer);
-  EXPECT_TRUE(std::ranges::any_of(cases[0].arms,
-                                  [](const Arm& arm) { return arm.memory_of == "eager-1f1b"; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      cases[0].arms, [](const Arm& arm) { return arm.memory_limit_of == "eager-1f1b"; }));
   EXPECT_LT(all, all_pipeline_cases(options).size()) << "some are only run when asked for";
   options.cases = {"gpt-9b"};
   try {

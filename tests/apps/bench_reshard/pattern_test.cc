@@ -12,14 +12,14 @@ namespace {
 const TensorType kType = {DType::kF32, {5, 3, 7}};
 const Region kBox({{1, 4}, {0, 2}, {2, 7}});
 
-std::vector<std::byte> filled(const Pattern& pattern, const TensorType& type = kType) {
+std::vector<std::byte> filled(const TestPattern& pattern, const TensorType& type = kType) {
   std::vector<std::byte> box(size_of(type.dtype) * kBox.num_elements());
   fill_pattern(pattern, type, kBox, box);
   return box;
 }
 
-TEST(Pattern, ABoxHasTheWordsOfItsPlacesInTheWholeTensor) {
-  const Pattern pattern{2, 9};
+TEST(TestPattern, ABoxHasTheWordsOfItsPlacesInTheWholeTensor) {
+  const TestPattern pattern{2, 9};
   const auto box = filled(pattern);
   // Element [3, 1, 4] is word ((3 * 3) + 1) * 7 + 4 of the tensor, and word ((2 * 2) + 1) * 5 + 2
   // of the box.
@@ -29,8 +29,8 @@ TEST(Pattern, ABoxHasTheWordsOfItsPlacesInTheWholeTensor) {
   EXPECT_FALSE(find_difference(pattern, kType, kBox, box).has_value());
 }
 
-TEST(Pattern, OneWrongByteIsFoundWhateverTheElement) {
-  const Pattern pattern{0, 1};
+TEST(TestPattern, OneWrongByteIsFoundWhateverTheElement) {
+  const TestPattern pattern{0, 1};
   for (const DType dtype : {DType::kF32, DType::kU8, DType::kBF16, DType::kF64}) {
     const TensorType type{dtype, kType.shape};
     const auto right = filled(pattern, type);
@@ -44,7 +44,7 @@ TEST(Pattern, OneWrongByteIsFoundWhateverTheElement) {
   }
 }
 
-TEST(Pattern, ASumOfTermsIsThatInTheirOrderAndNoOther) {
+TEST(TestPattern, ASumOfTermsIsThatInTheirOrderAndNoOther) {
   const TensorType type{DType::kF32, kType.shape};
   const std::size_t count = static_cast<std::size_t>(kBox.num_elements());
   std::vector<std::vector<float>> terms(3, std::vector<float>(count));
@@ -62,7 +62,7 @@ TEST(Pattern, ASumOfTermsIsThatInTheirOrderAndNoOther) {
   EXPECT_TRUE(difference(2, left).has_value());
 }
 
-TEST(Pattern, AnotherRepetitionTensorOrPlaceDiffers) {
+TEST(TestPattern, AnotherRepetitionTensorOrPlaceDiffers) {
   const auto box = filled({1, 1});
   EXPECT_TRUE(find_difference({1, 2}, kType, kBox, box).has_value());
   EXPECT_TRUE(find_difference({2, 1}, kType, kBox, box).has_value());

@@ -30,7 +30,7 @@ const CoarseOptions kQuick{.hidden = {8}, .steps = 150, .batch = 16, .learning_r
 
 /// Returns the share of rows whose most likely label is correct.
 double accuracy(Device& device, const CoarseModel& model, const LabelledImages& images) {
-  const auto blocks = model.on(device);
+  const auto blocks = model.create_on(device);
   double right = 0;
   for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {
     const ImageBlock block = blocks->run(images, b);
@@ -84,7 +84,7 @@ TEST(CoarseModel, OutputsDoNotDependOnWhoComputesWhichBlocks) {
   EXPECT_LE(std::ranges::max(outputs.utility), 1.0f);
 
   // Two workers take turns, from the last block on. The smallest margin is that of all blocks.
-  const auto first = model.on(device), second = model.on(device);
+  const auto first = model.create_on(device), second = model.create_on(device);
   std::vector<float> utility(images.size());
   for (std::size_t b = BatchedClassifier::num_blocks(images); b-- > 0;) {
     const ImageBlock block = (b % 2 == 0 ? first : second)->run(images, b);

@@ -61,23 +61,24 @@ class ClassifierTest : public ::testing::Test {
     const SteadyClock clock;
     const PlannedRun planned = plan_run(ConfigDocument::parse(yaml, "run.yaml"), app);
     const RunConfig& config = planned.config;
-    const PreparedData data = app.prepare();
+    const PreparedData data = app.prepare_data();
     const auto batches = app.open_batches(data.batches);
     mesh::InProcessTraining engine(planned.plan, *batches, config.seed);
     const RunDirectory directory = RunDirectory::prepare(path);
-    const TrainingRun run{.name = config.name,
-                          .app = app.name(),
-                          .training = config.training,
-                          .checkpoint = config.checkpoint,
-                          .units_per_step = config.training.batch,
-                          .unit = config.model.unit,
-                          .model_digest = data.digest,
-                          .baseline = data.baseline,
-                          .subtitle = "",
-                          .show = [&](const TrainedValues& trained, const fs::path& folder) {
-                            CpuDevice device;
-                            return data.show({device, trained, folder});
-                          }};
+    const TrainingRun run{
+        .name = config.name,
+        .app = app.name(),
+        .training = config.training,
+        .checkpoint = config.checkpoint,
+        .units_per_step = config.training.batch,
+        .unit = config.model.unit,
+        .model_digest = data.digest,
+        .baseline = data.baseline,
+        .subtitle = "",
+        .report_on_model = [&](const TrainedValues& trained, const fs::path& folder) {
+          CpuDevice device;
+          return data.report_on_model({device, trained, folder});
+        }};
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     return train(
         run, engine,
@@ -86,7 +87,7 @@ class ClassifierTest : public ::testing::Test {
   std::string refusal(const std::string& yaml) {
     const auto document = ConfigDocument::parse(yaml, "c.yaml");
     ClassifierApp app;
-    document.try_section([&] { app.read(document.root(), {}, 1); });
+    document.attempt([&] { app.describe_model(document.root(), {}, 1); });
     return test::error_of([&] { document.finish(); }).message();
   }
 
@@ -140,11 +141,11 @@ TEST_F(ClassifierTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
     const auto document = ConfigDocument::parse(sections(model), "c.yaml");
     ClassifierApp app;
     const ModelDescription description =
-        app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
+        app.describe_model(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
     const Graph& graph = description.graphs.train.graph;
     const Shape pixels = graph.value(graph.inputs()[0].value).type.shape;
     const Shape targets = graph.value(graph.inputs()[1].value).type.shape;
-    const PreparedData data = app.prepare();
+    const PreparedData data = app.prepare_data();
     EXPECT_NEAR(data.baseline.loss, std::log(10.0), 0.1);
     const auto whole = app.open_batches(data.batches), part = app.open_batches(data.batches);
     const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split,
@@ -173,8 +174,8 @@ TEST_F(ClassifierTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
 TEST_F(ClassifierTest, OtherPicturesThanTheDriversAreRefused) {
   const auto document = ConfigDocument::parse(sections(kMlp), "c.yaml");
   ClassifierApp app;
-  app.read(document.root(), {}, 1);
-  const PreparedData data = app.prepare();
+  app.describe_model(document.root(), {}, 1);
+  const PreparedData data = app.prepare_data();
   test::write_made_up_dataset(root_ / "idx", 301, 60);
   const Error error = test::error_of([&] { app.open_batches(data.batches); });
   EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
@@ -197,8 +198,8 @@ TEST_F(ClassifierTest, TrainsOnChosenRowsAloneAndRefusesThoseOfOtherPictures) {
             kMlp, (root_ / "idx").string(), seed, (root_ / "chosen").string()),
         "c.yaml");
     ClassifierApp app;
-    app.read(document.root(), {.rows_per_microbatch = 8, .microbatches = 1}, 1);
-    return app.prepare();
+    app.describe_model(document.root(), {.rows_per_microbatch = 8, .microbatches = 1}, 1);
+    return app.prepare_data();
   };
   const PreparedData chosen = prepared("1");
   EXPECT_THAT(chosen.text,
@@ -234,8 +235,8 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   for (const std::uint8_t grey : {50, 100, 150})
     images.append(std::vector<std::uint8_t>(784, grey), 1);
   Scores scores;
-  scores.said = {0, 1, 0};
-  scores.sure = {0.6, 0.9, 0.8};
+  scores.predicted_labels = {0, 1, 0};
+  scores.predicted_probabilities = {0.6, 0.9, 0.8};
   scores.confusion = {{0, 0}, {2, 1}};
   const Picture picture = misclassified_pictures(images, scores, {"bag", "coat"});
   // Second row of the picture: a line with the label, then two pictures of 56 x 56 with the
@@ -269,7 +270,7 @@ TEST_F(ClassifierTest, PicturesOfWhichNoneIsHeldOutAreRefusedBeforeAnythingStart
   const auto document =
       ConfigDocument::parse(data + "training: {steps: 2, batch: 2, validate_every: 0}\n", "c.yaml");
   ClassifierApp app;
-  EXPECT_NO_THROW(app.read(document.root(), {}, 1));
+  EXPECT_NO_THROW(app.describe_model(document.root(), {}, 1));
 }
 
 }  // namespace

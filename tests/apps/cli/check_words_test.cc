@@ -12,7 +12,7 @@ namespace weft::apps {
 namespace {
 
 std::string refusal(const CLI::App& app, const std::vector<std::string>& words) {
-  return test::error_of([&] { check_words(app, words); }).message();
+  return test::error_of([&] { reject_unknown_words(app, words); }).message();
 }
 
 TEST(CheckWords, AMistypedOptionOfAProgramGetsTheNearest) {
@@ -22,14 +22,14 @@ TEST(CheckWords, AMistypedOptionOfAProgramGetsTheNearest) {
   EXPECT_EQ(refusal(app, {"--case", "p1"}), "there is no option --case; did you mean '--cases'?");
   EXPECT_EQ(refusal(app, {"--frobnicate"}),
             "there is no option --frobnicate; there are --help, --cases");
-  check_words(app, {"--cases=p1", "--help"});
+  reject_unknown_words(app, {"--cases=p1", "--help"});
 }
 
 TEST(CheckWords, WhatFollowsAPrefixCommandIsItsOwn) {
   CLI::App app("", "weft");
   app.add_subcommand("bench")->prefix_command();
   app.add_subcommand("run")->add_option("--out");
-  check_words(app, {"bench", "reshard", "--frobnicate"});
+  reject_unknown_words(app, {"bench", "reshard", "--frobnicate"});
   EXPECT_EQ(refusal(app, {"rnu"}), "there is no command 'rnu'; did you mean 'run'?");
   EXPECT_EQ(refusal(app, {"run", "--ot"}), "run has no option --ot; did you mean '--out'?");
 }

@@ -34,7 +34,7 @@ TEST(EndParsing, HelpKeepsToTheWidthOfTheTerminal) {
   try {
     app.parse("--help");
   } catch (const CLI::ParseError& error) {
-    status = end_parsing(app, error);
+    status = print_parse_result(app, error);
   }
   std::fflush(stdout);
   ::dup2(output, STDOUT_FILENO);

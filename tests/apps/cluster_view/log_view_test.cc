@@ -32,11 +32,11 @@ TEST(LogView, AMeshThatWasSpawnedAgainHasLogsOfBothTimes) {
 }
 
 TEST(LineSplitter, LinesAreWholeWhereverPiecesEnd) {
-  LineSplitter cutter;
-  EXPECT_EQ(cutter.add("on"), std::vector<std::string>());
-  EXPECT_EQ(cutter.add("e\ntwo\nth"), (std::vector<std::string>{"one", "two"}));
-  EXPECT_EQ(cutter.rest(), std::vector<std::string>{"th"});
-  EXPECT_TRUE(cutter.rest().empty());
+  LineSplitter splitter;
+  EXPECT_EQ(splitter.add("on"), std::vector<std::string>());
+  EXPECT_EQ(splitter.add("e\ntwo\nth"), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(splitter.take_incomplete(), std::vector<std::string>{"th"});
+  EXPECT_TRUE(splitter.take_incomplete().empty());
 }
 
 }  // namespace

@@ -83,10 +83,10 @@ TEST(WaitGraph, TransfersHoldUpOnlyWhoeverTheOtherHasNotBegun) {
   graph = WaitGraph::of(surveys, {});
   EXPECT_EQ(graph.cycles.size(), 0u);
   EXPECT_THAT(to_text(graph, std::nullopt),
-              HasSubstr("which all have begun: its bytes are on their way, or stuck"));
+              HasSubstr("all peers have started it; bytes are in flight, or the network is stuck"));
   // The second device has not reached this phase.
   stand(surveys[1], 1, 4, std::nullopt, 0, {});
-  EXPECT_FALSE(WaitGraph::of(surveys, {}).waiters[0].waits[0].begun);
+  EXPECT_FALSE(WaitGraph::of(surveys, {}).waiters[0].waits[0].peer_started);
 }
 
 TEST(WaitGraph, DevicesOfTwoRunsAreNotMixedUp) {
@@ -113,7 +113,7 @@ TEST(WaitGraph, AThousandThatDoTheSameAreTwoLines) {
             "  and 97 more do the same: front[x=1] .. front[x=99]\n"
             "  front[x=50]: 'run' for 1.0 s, no deadline\n"
             "    busy with 'another' for 1.0 s\n"
-            "everybody waits for 99 actors that wait for nobody: no deadlock\n");
+            "no deadlock: all waits end at 99 actors that do not wait\n");
 }
 
 TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
@@ -131,7 +131,7 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
   const WaitGraph graph = WaitGraph::of(surveys, {driver_name(), name});
   EXPECT_EQ(graph.waiters.size(), 2u);
   EXPECT_THAT(to_text(graph, std::nullopt),
-              HasSubstr("everybody waits for front[x=1], which waits for nobody: no deadlock"));
+              HasSubstr("no deadlock: all waits end at front[x=1], which does not wait"));
 }
 
 TEST(WaitGraph, AProcessThatEndsIsNamedThoughNobodyWaitsForIt) {

@@ -78,7 +78,7 @@ TEST(Nifti, SaysWhatIsWrongWithAFile) {
   bytes = sound();
   bytes[344] = std::byte{'x'};
   EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(bytes, "v"); }),
-              HasSubstr("does not say so"));
+              HasSubstr("lacks the magic"));
   EXPECT_THAT(message(ErrorCode::kNotFound, [&] { read_nifti("/nowhere.nii.gz"); }),
               HasSubstr("/nowhere.nii.gz"));
 }

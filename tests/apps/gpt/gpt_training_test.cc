@@ -43,7 +43,7 @@ TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
   const ModelDescription model =
-      app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+      app.describe_model(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
   document.finish();
   EXPECT_EQ(model.graphs.train.graph.num_blocks(), 2);
   EXPECT_EQ(model.units_per_row, 8);
@@ -61,19 +61,19 @@ TEST_F(GptTrainingTest, PrecisionIsF32OrBf16AndACheckpointFitsBoth) {
         "c.yaml");
     GptApp app;
     const ModelDescription model =
-        app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+        app.describe_model(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
     document.finish();
     EXPECT_THAT(model.text, HasSubstr(precision));
     for (const Parameter& parameter : model.graphs.train.graph.parameters())
       EXPECT_EQ(to_string(model.graphs.train.graph.value(parameter.value).type.dtype), precision);
-    digests.push_back(app.prepare().digest);
+    digests.push_back(app.prepare_data().digest);
   }
   EXPECT_EQ(digests[0], digests[1]);
   const auto document = ConfigDocument::parse(
       yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: fp16}"), "c.yaml");
   GptApp app;
   try {
-    app.read(document.root(), {}, 1);
+    app.describe_model(document.root(), {}, 1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.message(),
@@ -86,7 +86,7 @@ TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
       ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 3, sequence: 8}"), "c.yaml");
   GptApp app;
   try {
-    app.read(document.root(), {}, 1);
+    app.describe_model(document.root(), {}, 1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), HasSubstr("c.yaml:1:"));
@@ -100,7 +100,7 @@ TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalled
       "/nope}\nsample: {}\n",
       "c.yaml");
   GptApp app;
-  document.try_section([&] { app.read(document.root(), {}, 1); });
+  document.attempt([&] { app.describe_model(document.root(), {}, 1); });
   try {
     document.finish();
     FAIL();
@@ -115,8 +115,8 @@ TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalled
 TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
-  app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
-  const PreparedData data = app.prepare();
+  app.describe_model(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
+  const PreparedData data = app.prepare_data();
   EXPECT_GT(data.baseline.loss, 1.0);
   const auto whole = app.open_batches(data.batches);
   const auto part = app.open_batches(data.batches);
@@ -147,8 +147,8 @@ TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
 TEST_F(GptTrainingTest, AnotherTextThanTheDriversIsRefused) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
-  app.read(document.root(), {.rows_per_microbatch = 1}, 5);
-  TextBatchesRecipe recipe = decode<TextBatchesRecipe>(app.prepare().batches);
+  app.describe_model(document.root(), {.rows_per_microbatch = 1}, 5);
+  TextBatchesRecipe recipe = decode<TextBatchesRecipe>(app.prepare_data().batches);
   recipe.folder = "/not/on/this/host";
   EXPECT_NO_THROW(TextBatches{recipe});  // makes the same data set from the same text
   std::ofstream(root_ / "text.txt", std::ios::app) << "and one line more\n";
@@ -178,8 +178,8 @@ TEST_F(GptTrainingTest, TrainsOnChosenPiecesAloneAndRefusesThoseOfOtherLengths) 
                                   ", tokenizer: bytes, cache: " + (root_ / "cache").string() +
                                   ", subset: " + (root_ / "chosen").string() + "}\n",
                               "c.yaml");
-    app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 1}, 5);
-    return app.prepare();
+    app.describe_model(document.root(), {.rows_per_microbatch = 4, .microbatches = 1}, 5);
+    return app.prepare_data();
   };
   GptApp app;
   const PreparedData data = prepared(app, "8");
@@ -215,9 +215,10 @@ TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
             ", tokenizer: bytes, test: " + (root_ / "test.txt").string() +
             ", cache: " + (root_ / "cache").string() + "}\nsample: {tokens: 0}\n",
         "c.yaml");
-    const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 4}, 1);
+    const ModelDescription model =
+        app.describe_model(document.root(), {.rows_per_microbatch = 4}, 1);
     document.finish();
-    return std::pair(model, app.prepare());
+    return std::pair(model, app.prepare_data());
   };
   GptApp app;
   const auto [model, data] = prepared(app, "8");
@@ -234,7 +235,7 @@ TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
   const std::vector<TensorView> best_views = views_of(zeros), last_views = views_of(last);
   const TrainedValues trained{
       .parameters = last_views, .step = 9, .best = &best_views, .best_step = 4};
-  const FinalReport report = data.show({device, trained, root_});
+  const FinalReport report = data.report_on_model({device, trained, root_});
   ASSERT_EQ(report.figures.size(), 2U);
   EXPECT_EQ(report.figures[0].first, "test_loss_at_best_step");
   EXPECT_NEAR(report.figures[0].second, std::log(256.0), 1e-5);
@@ -258,14 +259,14 @@ TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
 
 TEST(Draw, FollowsTheProbabilities) {
   const std::vector<float> logits = {0.0f, std::log(3.0f), std::log(4.0f), -50.0f};
-  EXPECT_EQ(draw(logits, 0, 0, 0.9), 2);
+  EXPECT_EQ(sample_token(logits, 0, 0, 0.9), 2);
   std::map<std::int32_t, int> counts;
-  for (int i = 0; i < 8000; ++i) ++counts[draw(logits, 1.0, 0, (i + 0.5) / 8000)];
+  for (int i = 0; i < 8000; ++i) ++counts[sample_token(logits, 1.0, 0, (i + 0.5) / 8000)];
   EXPECT_NEAR(counts[0], 1000, 2);
   EXPECT_NEAR(counts[1], 3000, 2);
   EXPECT_NEAR(counts[2], 4000, 2);
   counts.clear();
-  for (int i = 0; i < 700; ++i) ++counts[draw(logits, 1.0, 2, (i + 0.5) / 700)];
+  for (int i = 0; i < 700; ++i) ++counts[sample_token(logits, 1.0, 2, (i + 0.5) / 700)];
   EXPECT_EQ(counts.size(), 2u);
   EXPECT_NEAR(counts[1], 300, 2);
 }

@@ -53,7 +53,7 @@ TEST_F(ImageDatasetTest, SplitsByHashOfTheRowAndKeepsTheOrder) {
   EXPECT_NEAR(data.validation.size(), 40, 20);
   std::size_t train = 0, validation = 0;
   for (std::size_t row = 0; row < 400; ++row) {
-    const bool out = held_out(1, row, 0.1);
+    const bool out = is_held_out(1, row, 0.1);
     if (!out) {
       ASSERT_EQ(data.train_pictures[train], row);
     }
@@ -96,7 +96,7 @@ TEST_F(ImageDatasetTest, FilesThatAreMissingOrDoNotFitAreNamedWithTheRemedy) {
   test::write_gzip(labels, test::idx_bytes({20}, unknown));
   EXPECT_THAT(refusal(config()).message(), HasSubstr("unknown label 10 at row 7"));
   test::write_gzip(labels, test::idx_bytes({21}, unknown));
-  EXPECT_THAT(refusal(config()).message(), HasSubstr("promises 21 bytes"));
+  EXPECT_THAT(refusal(config()).message(), HasSubstr("announces 21 bytes"));
   fs::resize_file(labels, fs::file_size(labels) - 9);
   EXPECT_THAT(refusal(config()).message(), HasSubstr("gzip cannot unpack"));
   test::write_made_up_dataset(root_ / "idx", 20, 10);
@@ -137,13 +137,13 @@ TEST_F(ImageDatasetTest, WhatAFolderMustNotHoldIsNamed) {
   const auto load = [&] { ImageDataset::load(sound); };
   fs::create_directory(root_ / "pictures/zebra");
   EXPECT_THAT(message(load),
-              AllOf(HasSubstr("zebra is none of the labels"), HasSubstr("blue, red")));
+              AllOf(HasSubstr("zebra is not among the labels"), HasSubstr("blue, red")));
   EXPECT_THAT(message([&] { ImageDataset::load(folder()); }), HasSubstr("zebra has no pictures"));
   fs::remove(root_ / "pictures/zebra");
   std::ofstream(root_ / "pictures/red/p.jpg") << "x";
   EXPECT_THAT(message(load), AllOf(HasSubstr("p.jpg is not a PNG file"), HasSubstr("convert it")));
   fs::rename(root_ / "pictures/red/p.jpg", root_ / "pictures/notes.txt");
-  EXPECT_THAT(message(load), HasSubstr("notes.txt lies beside the labels"));
+  EXPECT_THAT(message(load), HasSubstr("notes.txt is not in a subfolder"));
   fs::remove(root_ / "pictures/notes.txt");
   fs::remove_all(root_ / "pictures/blue");
   EXPECT_THAT(message(load), HasSubstr("has 1 subfolders"));

@@ -294,7 +294,7 @@ class BranchTest : public CheckpointTest {
     if (fs::exists(aside)) aside = run / "abandoned.2";
     return begin_branch({.folder = run / "checkpoints",
                          .from = from,
-                         .aside = aside,
+                         .move_target = aside,
                          .metrics_differ = text(run / "metrics") == kOldMetrics,
                          .keep_metrics =
                              [&](const fs::path& kept) {
@@ -319,11 +319,11 @@ TEST_F(BranchTest, EachCheckpointNamesItsParent) {
   make_run(root_);
   const fs::path folder = root_ / "checkpoints";
   EXPECT_FALSE(parent_of(folder / "step-00000004"));
-  EXPECT_EQ(parent_of(folder / "step-00000008"), identify(folder / "step-00000004"));
-  EXPECT_EQ(parent_of(folder / "step-00000012"), identify(folder / "step-00000008"));
+  EXPECT_EQ(parent_of(folder / "step-00000008"), checkpoint_identity(folder / "step-00000004"));
+  EXPECT_EQ(parent_of(folder / "step-00000012"), checkpoint_identity(folder / "step-00000008"));
   CheckpointStore store(root_ / "elsewhere", 10);
-  store.follow(folder / "step-00000008");
-  EXPECT_EQ(parent_of(store.write(at_step(10))), identify(folder / "step-00000008"));
+  store.set_parent(folder / "step-00000008");
+  EXPECT_EQ(parent_of(store.write(at_step(10))), checkpoint_identity(folder / "step-00000008"));
 }
 
 TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
@@ -339,7 +339,7 @@ TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
   EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000004");
 
   CheckpointStore store(folder, 1);
-  store.follow(folder / "step-00000004");
+  store.set_parent(folder / "step-00000004");
   store.write(at_step(6));
   EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000006");
   EXPECT_EQ(steps(folder), (Names{"step-00000006"}))
@@ -352,7 +352,7 @@ TEST_F(BranchTest, OneCanGoBackToTheBranchThatWasLeft) {
   const fs::path folder = root_ / "checkpoints";
   const fs::path aside = *leave(root_, folder / "step-00000004");
   CheckpointStore store(folder, 10);
-  store.follow(folder / "step-00000004");
+  store.set_parent(folder / "step-00000004");
   for (int step : {6, 10}) store.write(at_step(step));
 
   const auto other = leave(root_, aside / "checkpoints" / "step-00000012");
@@ -360,7 +360,7 @@ TEST_F(BranchTest, OneCanGoBackToTheBranchThatWasLeft) {
   EXPECT_EQ(steps(folder), (Names{"step-00000004"})) << "the one that leads to it stays";
   EXPECT_EQ(steps(*other / "checkpoints"), (Names{"step-00000006", "step-00000010"}));
   EXPECT_EQ(find_checkpoint(root_), fs::canonical(aside / "checkpoints" / "step-00000012"));
-  store.follow(aside / "checkpoints" / "step-00000012");
+  store.set_parent(aside / "checkpoints" / "step-00000012");
   store.write(at_step(16));
   EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000016");
 }

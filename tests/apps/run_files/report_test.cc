@@ -122,18 +122,18 @@ TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
     const SmallDisk full(4 * line);
     EXPECT_THROW(file.append(metrics(9)), Error);  // kept in memory
     file.rollback(7);
-    ASSERT_FALSE(file.problem()) << "what is dropped makes the file shorter";
+    ASSERT_FALSE(file.write_error()) << "what is dropped makes the file shorter";
     EXPECT_EQ(file.steps().size(), 7u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
     EXPECT_THROW(file.append(metrics(8)), Error);
     file.rollback(8);  // the line of step 8 is only in memory
-    ASSERT_TRUE(file.problem());
+    ASSERT_TRUE(file.write_error());
     EXPECT_EQ(file.steps().size(), 8u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
     EXPECT_FALSE(fs::exists(path.string() + ".new")) << "it would take room";
   }
   file.append(metrics(9));
-  EXPECT_FALSE(file.problem());
+  EXPECT_FALSE(file.write_error());
   const auto read = read_metrics(path);
   ASSERT_EQ(read.size(), 9u);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(read[static_cast<std::size_t>(i)], metrics(i + 1));
@@ -158,7 +158,7 @@ TEST_F(ReportTest, LinesThatAFullDiskHasRefusedOutliveTheProcess) {
 TEST_F(ReportTest, MetricsOfAFolderThatComesLaterAreAllThere) {
   const fs::path path = root_ / "later" / "metrics.jsonl";
   MetricsFile file(path, 0);
-  EXPECT_TRUE(file.problem());
+  EXPECT_TRUE(file.write_error());
   EXPECT_THROW(file.append(metrics(1)), Error);
   fs::create_directories(path.parent_path());
   file.append(metrics(2));

@@ -64,7 +64,7 @@ TEST_F(RunDirectoryTest, ARunThatFailedAtItsStartDoesNotTakeTheNameOfResults) {
     fs::create_directories(failed.path() / "state");
     write(failed.path() / "state" / "head.db", "of the run's own head");
     EXPECT_FALSE(failed.has_results());
-    EXPECT_EQ(failed.give_back(), root_ / "a.failed");
+    EXPECT_EQ(failed.restore_earlier_run(), root_ / "a.failed");
   }
   std::string kept;
   std::ifstream(root_ / "a" / "metrics.jsonl") >> kept;
@@ -76,9 +76,9 @@ TEST_F(RunDirectoryTest, ARunThatFailedAtItsStartDoesNotTakeTheNameOfResults) {
 
 TEST_F(RunDirectoryTest, AFailedFolderThatHasResultsSinceIsKept) {
   { write(RunDirectory::prepare(root_ / "a").metrics(), "good"); }
-  { RunDirectory::prepare(root_ / "a").give_back(); }
+  { RunDirectory::prepare(root_ / "a").restore_earlier_run(); }
   write(root_ / "a.failed" / "metrics.jsonl", "of a run that was resumed there");
-  EXPECT_EQ(RunDirectory::prepare(root_ / "a").give_back(), root_ / "a.failed.1");
+  EXPECT_EQ(RunDirectory::prepare(root_ / "a").restore_earlier_run(), root_ / "a.failed.1");
   EXPECT_TRUE(fs::exists(root_ / "a.failed" / "metrics.jsonl"));
 }
 
@@ -87,7 +87,7 @@ TEST_F(RunDirectoryTest, WhatAStartThatWasKilledLeftMakesRoom) {
   RunDirectory next = RunDirectory::prepare(root_ / "a");
   EXPECT_FALSE(next.moved_aside());
   EXPECT_TRUE(fs::exists(root_ / "a.failed" / "logs" / "head.log"));
-  EXPECT_EQ(next.give_back(), std::nullopt) << "no run has to come back";
+  EXPECT_EQ(next.restore_earlier_run(), std::nullopt) << "no run has to come back";
   write(next.checkpoints() / "one", "state");
   EXPECT_TRUE(next.has_results());
 }

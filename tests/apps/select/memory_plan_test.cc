@@ -27,7 +27,7 @@ TEST(GraphMemory, NamesTheLeastCapThatWorks) {
   for (const std::uint64_t points : {3000, 99'999, 100'000, 1'000'000, 100'000'000})
     for (const std::uint64_t width : {8, 64, 2048}) {
       const std::string of_none = problem(points, width, kMiB);
-      const std::string word = "the least that works is ";
+      const std::string word = "set it to at least ";
       const std::uint64_t least = std::stoull(of_none.substr(of_none.find(word) + word.size()));
       EXPECT_EQ(problem(points, width, least * kMiB), "") << of_none;
       EXPECT_THAT(problem(points, width, (least - 1) * kMiB), HasSubstr(word)) << of_none;

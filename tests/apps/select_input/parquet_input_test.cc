@@ -9,7 +9,7 @@
 
 #include "apps/parquet/parquet.h"
 #include "apps/select_input/prepare_input.h"
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "apps/selection/npy_file.h"
 #include "apps/selection/npy_writer.h"
 #include "core/cpu/cpu_device.h"
@@ -97,11 +97,11 @@ TEST_F(ParquetInputTest, PartsAreTheSameAsOneArrayAndRowsHaveIds) {
   EXPECT_EQ(prepare({.path = file("docs"), .utility = "flat"}).data_digest,
             prepare({.path = vectors}).data_digest);
 
-  RowPlaces places(parts.places());
+  RowOriginReader places(parts.places());
   EXPECT_EQ(places.at(0),
-            (RowPlace{.path = file("docs/part-0.parquet"), .offset = 0, .id = RowId("doc-0")}));
+            (RowOrigin{.path = file("docs/part-0.parquet"), .offset = 0, .id = RowId("doc-0")}));
   EXPECT_EQ(places.at(1700),
-            (RowPlace{.path = file("docs/part-2.parquet"), .offset = 0, .id = RowId("doc-1700")}));
+            (RowOrigin{.path = file("docs/part-2.parquet"), .offset = 0, .id = RowId("doc-1700")}));
   EXPECT_EQ(places.at(4999).offset, 1599U);
   EXPECT_FALSE(fs::exists(parts.folder / "waiting"));
   EXPECT_EQ(size_of_input({.path = file("docs")})->rows, 5000U);
@@ -113,17 +113,17 @@ TEST_F(ParquetInputTest, NumbersMayBeOfOtherTypes) {
   const PreparedInput made = prepare(input);
   EXPECT_THAT(values_of(made.vectors()), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(values_of(made.utility()), ElementsAre(0.5, 0.25, 3));
-  EXPECT_EQ(RowPlaces(made.places()).at(1).id, RowId(std::int64_t{-2}));
+  EXPECT_EQ(RowOriginReader(made.places()).at(1).id, RowId(std::int64_t{-2}));
   // No id column: row numbers are the ids.
   const PreparedInput half = prepare({.path = input.path, .vector = "h"});
   EXPECT_THAT(values_of(half.vectors()), ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_EQ(RowPlaces(half.places()).at(1).id, RowId(std::int64_t{1}));
+  EXPECT_EQ(RowOriginReader(half.places()).at(1).id, RowId(std::int64_t{1}));
 }
 
 TEST_F(ParquetInputTest, IdsMayBeEncodedByADictionary) {
   const PreparedInput made = prepare({.path = file("categories.parquet"), .vector = "v"});
   EXPECT_TRUE(made.has_ids);
-  RowPlaces places(made.places());
+  RowOriginReader places(made.places());
   EXPECT_EQ(places.at(0).id, RowId("b"));
   EXPECT_EQ(places.at(2).id, RowId("c"));
 }
@@ -145,7 +145,7 @@ TEST_F(ParquetInputTest, NeighboursBecomeRowsWithSimilaritiesGivenOrMade) {
   EXPECT_EQ(integers_of(graph.neighbours()), rows);
   EXPECT_TRUE(
       prepare_input({.path = file("graph.parquet"), .neighbours = "edges"}, graph.folder, device_)
-          .was_there);
+          .was_reused);
 }
 
 TEST_F(ParquetInputTest, BadRowsAreRefusedWithFileRowAndRemedy) {
@@ -172,7 +172,7 @@ TEST_F(ParquetInputTest, BadRowsAreRefusedWithFileRowAndRemedy) {
            {"one-sided",
             "near",
             {"one-sided.parquet, row 0, id 'a': the neighbour 'b' is missing", "parquet, row 1)"}},
-           {"unequal", "edges", {"similarity to", "is another one than in that row"}},
+           {"unequal", "edges", {"similarity to", "differs from the one in that row"}},
            {"listed-twice", "edges", {"row 1, id 'b': the neighbour 'a' comes twice"}},
            {"dissimilar", "edges", {"row 1, column edges: the similarity to 'a' is -0.75"}}}) {
     const std::string message = refusal({.path = file(std::string(bad.file) + ".parquet"),
@@ -198,7 +198,7 @@ TEST_F(ParquetInputTest, FilesThatDoNotFitNameTheColumnsThereAre) {
   EXPECT_THAT(refusal({.path = file("unlike")}),
               AllOf(HasSubstr("b.parquet: columns differ from those of "), HasSubstr("a.parquet")));
   EXPECT_THAT(refusal({.path = file("cut.parquet")}),
-              AllOf(HasSubstr("cut.parquet is no Parquet file, or is cut off or damaged"),
+              AllOf(HasSubstr("cut.parquet is not a Parquet file, or it is truncated or damaged"),
                     HasSubstr("write it again")));
   EXPECT_THAT(refusal({.path = file("no-rows.parquet")}), HasSubstr("has 0 rows"));
   EXPECT_THAT(refusal({.path = file("empty.parquet")}), HasSubstr("has no files"));

@@ -16,7 +16,7 @@
 #include "apps/images/image_dataset.h"
 #include "apps/run_files/safetensors.h"
 #include "apps/select_input/row_contents.h"
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "apps/selection/npy_file.h"
 #include "apps/selection/npy_writer.h"
 #include "core/cpu/cpu_device.h"
@@ -86,14 +86,14 @@ TEST_F(PrepareInputTest, VectorsOfAFileAreTakenAsTheyAre) {
   EXPECT_EQ(flat.kind, InputKind::kVectors);
   EXPECT_EQ(flat.rows, 3U);
   EXPECT_EQ(flat.width, 2U);
-  EXPECT_TRUE(flat.flat);
+  EXPECT_TRUE(flat.has_uniform_utility);
   EXPECT_FALSE(fs::exists(flat.utility()));
   EXPECT_TRUE(fs::is_symlink(flat.vectors()));
   EXPECT_EQ(values_of(flat.vectors()), vectors);
 
   input.utility = write_npy("u.npy", 1, utility);
   const PreparedInput weighted = prepare(input, "weighted");
-  EXPECT_FALSE(weighted.flat);
+  EXPECT_FALSE(weighted.has_uniform_utility);
   EXPECT_EQ(values_of(weighted.utility()), utility);
   EXPECT_NE(weighted.digest, flat.digest);
 
@@ -121,14 +121,15 @@ TEST_F(PrepareInputTest, BadVectorsAreRefusedWithFileRowAndRemedy) {
       message({.path = write_npy("nan.npy", 2, {1, 2, 3, nan, 5, 6})}),
       AllOf(HasSubstr("nan.npy, row 1: number 1 is no number"), HasSubstr("leave the row")));
   EXPECT_THAT(message({.path = write_npy("zero.npy", 2, {1, 2, 3, 4, 0, 0})}),
-              AllOf(HasSubstr("zero.npy, row 2: the vector is zero"), HasSubstr("leave the row")));
+              AllOf(HasSubstr("zero.npy, row 2: the vector is zero"), HasSubstr("remove the row")));
   EXPECT_THAT(message({.path = write_npy("flat.npy", 1, {1, 2})}),
               HasSubstr("2 rows of 1 numbers; vectors to choose from are rows of at least 2"));
   const std::string sound = write_npy("v.npy", 2, {1, 2, 3, 4});
   EXPECT_THAT(message({.path = sound, .utility = write_npy("u.npy", 1, {1, 0, 1})}),
               AllOf(HasSubstr("u.npy has 3 rows of 1 for the 2 rows of"), HasSubstr("v.npy")));
-  EXPECT_THAT(message({.path = sound, .utility = write_npy("u.npy", 1, {1, 2})}),
-              AllOf(HasSubstr("u.npy, row 1: the utility 2"), HasSubstr("scale all to that")));
+  EXPECT_THAT(
+      message({.path = sound, .utility = write_npy("u.npy", 1, {1, 2})}),
+      AllOf(HasSubstr("u.npy, row 1: the utility is 2"), HasSubstr("scale all utilities to that")));
   EXPECT_THAT(message({.path = sound, .utility = "margin"}), HasSubstr("'margin' is neither"));
   fs::resize_file(sound, fs::file_size(sound) - 3);
   EXPECT_THAT(message({.path = sound}), AllOf(HasSubstr("v.npy"), HasSubstr("save it again")));
@@ -166,7 +167,7 @@ TEST_F(PrepareInputTest, PicturesWithLabelsGetFeaturesMarginsAndTheRowsOfTrainin
   ASSERT_EQ(utility.size(), made.rows);
   EXPECT_EQ(std::ranges::min(utility), 0);
   EXPECT_LE(std::ranges::max(utility), 1);
-  RowPlaces places(made.places());
+  RowOriginReader places(made.places());
   const std::uint32_t picture = data.train_pictures[500];
   EXPECT_EQ(places.at(500).offset, picture);
   EXPECT_EQ(places.at(500).label, data.classes[test::made_up_label(picture)]);
@@ -179,7 +180,7 @@ TEST_F(PrepareInputTest, PicturesWithLabelsGetFeaturesMarginsAndTheRowsOfTrainin
   EXPECT_EQ(bytes_of(again.vectors()), bytes_of(made.vectors()));
   EXPECT_EQ(again.digest, made.digest);
   input.utility = "flat";
-  EXPECT_TRUE(prepare(input, "flat").flat);
+  EXPECT_TRUE(prepare(input, "flat").has_uniform_utility);
 }
 
 TEST_F(PrepareInputTest, PicturesOfAFolderAreKnownByTheirPaths) {
@@ -188,8 +189,8 @@ TEST_F(PrepareInputTest, PicturesOfAFolderAreKnownByTheirPaths) {
   input.coarse = {.hidden = {4}, .fraction = 0.5, .steps = 20, .batch = 4};
   const PreparedInput labelled = prepare(input, "labelled");
   EXPECT_EQ(labelled.width, 4U);
-  RowPlaces places(labelled.places());
-  const RowPlace last = places.at(labelled.rows - 1);
+  RowOriginReader places(labelled.places());
+  const RowOrigin last = places.at(labelled.rows - 1);
   EXPECT_EQ(last.label, "red");
   EXPECT_THAT(last.path, HasSubstr("labels/red/p10"));
 
@@ -200,8 +201,8 @@ TEST_F(PrepareInputTest, PicturesOfAFolderAreKnownByTheirPaths) {
   const PreparedInput plain = prepare(input, "pixels");
   EXPECT_EQ(plain.rows, 31U);
   EXPECT_EQ(plain.width, 64U);
-  EXPECT_TRUE(plain.flat);
-  EXPECT_EQ(RowPlaces(plain.places()).at(0).path, (root_ / "plain/blue.png").string());
+  EXPECT_TRUE(plain.has_uniform_utility);
+  EXPECT_EQ(RowOriginReader(plain.places()).at(0).path, (root_ / "plain/blue.png").string());
   const std::vector<float> vectors = values_of(plain.vectors());
   EXPECT_GT(cosine(vectors, 1, 2), 0.9);
   EXPECT_LT(cosine(vectors, 0, 30), 0);
@@ -237,8 +238,8 @@ TEST_F(PrepareInputTest, TextsAreCutIntoPartsWithPlaces) {
   const PreparedInput made = prepare(input);
   EXPECT_EQ(made.rows, 5U);
   EXPECT_EQ(made.width, 64U);
-  EXPECT_TRUE(made.flat);
-  RowPlaces places(made.places());
+  EXPECT_TRUE(made.has_uniform_utility);
+  RowOriginReader places(made.places());
   EXPECT_EQ(places.at(0).path, (root_ / "docs/a.txt").string());
   EXPECT_EQ(places.at(1).offset, alike.size() + 5);
   EXPECT_EQ(places.at(1).length, alike.size() + 5);
@@ -282,16 +283,16 @@ TEST_F(PrepareInputTest, PiecesOfATextAreThoseThatAGptTrainsOn) {
   EXPECT_EQ(made.rows, static_cast<std::uint64_t>(windows.num_disjoint_windows()));
   EXPECT_THAT(made.data_section, HasSubstr("tokenizer: bytes"));
   EXPECT_EQ(texts_of_rows(input, made, {0}).at(0), text.substr(0, 32));
-  EXPECT_EQ(RowPlaces(made.places()).at(2), (RowPlace{input.path, 64, 32}));
+  EXPECT_EQ(RowOriginReader(made.places()).at(2), (RowOrigin{input.path, 64, 32}));
 }
 
 TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
   write_text("docs/a.txt", "some words to begin with");
   write_text("docs/b.txt", "and some others");
   SelectInput input{.path = (root_ / "docs").string()};
-  EXPECT_FALSE(prepare(input).was_there);
+  EXPECT_FALSE(prepare(input).was_reused);
   const PreparedInput found = prepare(input);
-  EXPECT_TRUE(found.was_there);
+  EXPECT_TRUE(found.was_reused);
   EXPECT_EQ(found.rows, 2U);
   EXPECT_THAT(found.seconds, ::testing::Contains(::testing::Key("vectors")));
   EXPECT_EQ(read_prepared_input(root_ / "out")->digest, found.digest);
@@ -303,8 +304,8 @@ TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
   write_text("docs/b.txt", "and some others once again");  // changed file
   EXPECT_EQ(prepare(input).rows, 6U);
   fs::resize_file(root_ / "out/vectors.npy", 200);  // damaged file
-  EXPECT_FALSE(prepare(input).was_there);
-  EXPECT_TRUE(prepare(input).was_there);
+  EXPECT_FALSE(prepare(input).was_reused);
+  EXPECT_TRUE(prepare(input).was_reused);
 
   // An interrupted preparation leaves neither the new input nor the old one.
   write_text("docs/b.txt", "new");

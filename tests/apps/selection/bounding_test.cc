@@ -78,11 +78,13 @@ class Owners {
     }
     for (std::uint32_t row = 0; row < graph.size(); ++row)
       each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        if (sample.has(graph.ids[row], graph.ids[neighbour])) of(row).add_open(at(row), s);
+        if (sample.contains(graph.ids[row], graph.ids[neighbour])) of(row).add_open(at(row), s);
       });
   }
 
-  PointState fate(std::uint32_t row) const { return bounds_[row % owners_].fate(row / owners_); }
+  PointState state_of(std::uint32_t row) const {
+    return bounds_[row % owners_].state_of(row / owners_);
+  }
 
   void run(std::uint64_t count) {
     BoundingLoop loop(graph_.size(), count);
@@ -115,10 +117,10 @@ class Owners {
       std::ranges::reverse(rows);
       for (const std::uint32_t row : rows)
         each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-          of(neighbour).neighbour_decided(at(neighbour), s, fate(row),
+          of(neighbour).neighbour_decided(at(neighbour), s, state_of(row),
                                           sample_.has(graph_.ids[neighbour], graph_.ids[row]));
         });
-      loop.decided(rows.size());
+      loop.report_decided(rows.size());
     }
   }
 
@@ -132,10 +134,10 @@ class Owners {
   }
   void check_sums() {
     for (std::uint32_t row = 0; row < graph_.size(); ++row) {
-      if (fate(row) != PointState::kOpen) continue;
+      if (state_of(row) != PointState::kOpen) continue;
       std::int64_t most = graph_.gains[row], least = most;
       each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        const PointState other = fate(neighbour);
+        const PointState other = state_of(neighbour);
         const std::int64_t loss = objective_.redundancy_loss(s);
         if (other == PointState::kAccepted) most -= loss;
         if (other == PointState::kAccepted ||
@@ -149,7 +151,7 @@ class Owners {
   std::int64_t kth(std::uint64_t k, bool least) {
     std::vector<std::int64_t> all;
     for (std::uint32_t row = 0; row < graph_.size(); ++row)
-      if (fate(row) == PointState::kOpen)
+      if (state_of(row) == PointState::kOpen)
         all.push_back(least ? of(row).at_least(at(row)) : of(row).at_most(at(row)));
     std::ranges::sort(all, std::greater());
     return all[k - 1];
@@ -175,11 +177,11 @@ TEST(PointBounds, OfSeveralOwnersEqualThoseOfOneAndThoseMadeAnew) {
     owners.run(count);
     const BoundedPoints bounded = bound_points(graph, objective, count, sample);
     for (std::uint32_t row = 0; row < points; ++row) {
-      const PointState fate =
+      const PointState state =
           std::ranges::binary_search(bounded.accepted, row) ? PointState::kAccepted
           : std::ranges::binary_search(bounded.open, row)   ? PointState::kOpen
                                                             : PointState::kDiscarded;
-      EXPECT_EQ(owners.fate(row), fate) << row;
+      EXPECT_EQ(owners.state_of(row), state) << row;
     }
     // The gains of open points are reduced for each accepted neighbour.
     std::vector<bool> in(points, false);
@@ -206,8 +208,8 @@ TEST(EdgeSample, HasItsShareOfEdges) {
   int has = 0, both = 0;
   for (PointId a = 0; a < 100; ++a)
     for (PointId b = 0; b < 100; ++b) {
-      has += sample.has(a, b) ? 1 : 0;
-      both += sample.has(a, b) && sample.has(b, a) && a != b ? 1 : 0;
+      has += sample.contains(a, b) ? 1 : 0;
+      both += sample.contains(a, b) && sample.contains(b, a) && a != b ? 1 : 0;
     }
   EXPECT_NEAR(has, 3000, 150);
   // Each end of an edge is sampled independently.

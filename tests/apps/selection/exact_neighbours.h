@@ -9,7 +9,7 @@
 
 namespace weft::apps {
 
-/// Returns the `count` most similar vectors of each vector, by comparing all pairs, symmetrised.
+/// Returns the `count` most similar vectors of each vector, by comparing all pairs, made symmetric.
 /// The vectors have length 1. Ties go to the smaller id. Similarities of 0 or below `floor` (a
 /// fraction of 65535) are left out.
 inline NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
@@ -29,7 +29,7 @@ inline NeighbourLists exact_neighbours(std::span<const float> vectors, std::size
     keep_most_similar(others, count);
     lists[i] = others;
   }
-  symmetrise(lists);
+  make_symmetric(lists);
   return lists;
 }
 

@@ -81,7 +81,8 @@ class GraphRunTest : public testing::Test {
   }
   GraphSummary run(LocalWorkers& workers, const GraphPlan& what) {
     told.clear();
-    return GraphRun(workers, what, {.tell = [&](const std::string& line) { told += line + "\n"; }})
+    return GraphRun(workers, what,
+                    {.on_progress = [&](const std::string& line) { told += line + "\n"; }})
         .run();
   }
   /// Returns the names and contents of all files of a store.
@@ -244,7 +245,7 @@ TEST_F(GraphRunTest, AnInputThatIsWrittenWhileItIsReadIsNamed) {
         file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
   };
   EXPECT_THAT(test::error_of([&] { run(local, plan("written")); }).message(),
-              HasSubstr("vectors.npy was written while its rows were read"));
+              HasSubstr("vectors.npy was modified while it was read"));
 }
 
 TEST_F(GraphRunTest, AllCellsAreTheExactGraph) {
@@ -261,19 +262,19 @@ TEST_F(GraphRunTest, IsNotMadeAgainUnlessSomethingIsAnother) {
   LocalWorkers local(2);
   GraphPlan what = cells("again");
   const GraphSummary made = run(local, what);
-  EXPECT_FALSE(made.was_there);
+  EXPECT_FALSE(made.was_reused);
   const std::string before = bytes("again");
   const GraphSummary again = run(local, what);
-  EXPECT_TRUE(again.was_there);
+  EXPECT_TRUE(again.was_reused);
   EXPECT_EQ(again.recall, made.recall);
   EXPECT_EQ(again.directed_edges, made.directed_edges);
   EXPECT_EQ(bytes("again"), before);
   // An interrupted build is repeated, and gives the same bytes.
   std::filesystem::remove(folder / "again" / "points.json");
-  EXPECT_FALSE(run(local, what).was_there);
+  EXPECT_FALSE(run(local, what).was_reused);
   EXPECT_EQ(bytes("again"), before);
   what.settings.input.utilities.clear();
-  EXPECT_FALSE(run(local, what).was_there);
+  EXPECT_FALSE(run(local, what).was_reused);
   EXPECT_NE(bytes("again"), before);
 }
 
@@ -310,8 +311,8 @@ TEST_F(GraphRunTest, AnotherDriverGoesOnWhereOneHasEnded) {
       LocalWorkers local(2);
       told.clear();
       return GraphRun(local, cells(name),
-                      {.tell = [&](const std::string& line) { told += line + "\n"; },
-                       .keep =
+                      {.on_progress = [&](const std::string& line) { told += line + "\n"; },
+                       .save_progress =
                            [&](const GraphProgress& now) {
                              kept.push_back(now);
                              if (kept.size() == until) throw Ended();
@@ -329,7 +330,7 @@ TEST_F(GraphRunTest, AnotherDriverGoesOnWhereOneHasEnded) {
     std::filesystem::remove(folder / name / "points.json");
     std::filesystem::remove_all(folder / (name + ".scratch"));
     drive(last, 0);
-    EXPECT_THAT(told, HasSubstr("the files of the earlier run are not in scratch any more"));
+    EXPECT_THAT(told, HasSubstr("the state of the earlier run no longer exists in scratch"));
     EXPECT_THAT(told, HasSubstr("50 cells for 3000 points"));
     EXPECT_EQ(bytes(name), bytes("whole"));
     // Saved progress of another graph is ignored.
@@ -377,7 +378,8 @@ TEST_F(GraphRunTest, NamesFileAndRowOfWhatIsWrong) {
 
   what = plan("wrong");
   what.settings.count = kVectors;
-  EXPECT_THAT(refused(what), HasSubstr("3000 neighbours of each of 3000 points cannot be"));
+  EXPECT_THAT(refused(what),
+              HasSubstr("graph.neighbors is 3000, but there are 3000 points: set it to 1 to 2999"));
   EXPECT_FALSE(std::filesystem::exists(folder / "wrong" / "points.json"));
 }
 
@@ -407,17 +409,20 @@ TEST_F(GraphRunTest, TakesGivenNeighboursThatBothSidesHave) {
     values[at] = value;
     return values;
   };
-  EXPECT_THAT(refused(changed(ids, 0, -1), similarities),
-              HasSubstr("ids.npy, row 0: the neighbour 1 is missing, which has 0 as its own"));
-  EXPECT_THAT(refused(changed(ids, 7, 2), changed(similarities, 7, 0.5F)),
-              HasSubstr("ids.npy, row 2: the neighbour 3 is missing, which has 2 as its own"));
-  EXPECT_THAT(refused(ids, changed(similarities, 0, 0.75F)), HasSubstr("is another one"));
+  EXPECT_THAT(
+      refused(changed(ids, 0, -1), similarities),
+      HasSubstr("ids.npy, row 0: the neighbour 1 is missing, although that row lists row 0"));
+  EXPECT_THAT(
+      refused(changed(ids, 7, 2), changed(similarities, 7, 0.5F)),
+      HasSubstr("ids.npy, row 2: the neighbour 3 is missing, although that row lists row 2"));
+  EXPECT_THAT(refused(ids, changed(similarities, 0, 0.75F)),
+              HasSubstr("give different similarities for their edge"));
   EXPECT_THAT(refused(ids, changed(similarities, 0, -0.5F)),
               HasSubstr("similarities.npy, row 0: the similarity to 1 is -0.5"));
   EXPECT_THAT(refused(ids, changed(similarities, 5, NAN)),
               HasSubstr("similarities.npy, row 2: the similarity to 1 is nan"));
   EXPECT_THAT(refused(changed(ids, 7, 4), similarities),
-              HasSubstr("ids.npy, row 3: the neighbour 4 is none of the 4 points"));
+              HasSubstr("ids.npy, row 3: the neighbour 4 does not exist, as there are 4 points"));
   EXPECT_THAT(refused(changed(ids, 7, 3), similarities), HasSubstr("row 3: the point is its own"));
   EXPECT_THAT(refused(changed(ids, 1, 1), changed(similarities, 1, 0.5F)),
               HasSubstr("ids.npy, row 0: the neighbour 1 comes twice"));

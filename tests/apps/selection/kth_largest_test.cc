@@ -22,7 +22,7 @@ KthLargest find(const std::vector<std::int64_t>& numbers, std::uint64_t k) {
         if (const auto bin = search.bin_of(numbers[i])) ++own[*bin];
       std::ranges::transform(all, own, all.begin(), std::plus());
     }
-    search.narrow(all);
+    search.end_pass(all);
   }
   return search;
 }

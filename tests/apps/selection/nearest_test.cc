@@ -53,7 +53,7 @@ Found find(const VectorSearch& search, const std::vector<float>& values, std::si
         {all.vectors.values.subspan(first * dimensions, (past - first) * dimensions), dimensions}};
     found.scans += find_nearest(search, rule, all, bases, found.lists);
   }
-  symmetrise(found.lists);
+  make_symmetric(found.lists);
   return found;
 }
 

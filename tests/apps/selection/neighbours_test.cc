@@ -31,7 +31,7 @@ TEST(NormaliseVectors, GivesLengthOneAndNamesRowsThatCannotHaveIt) {
 
 TEST(Symmetrise, KeepsWhatEitherSideLists) {
   NeighbourLists lists = {{{11, 5}}, {{12, 9}, {10, 5}}, {}, {{10, 1}}};
-  symmetrise(lists, 10);
+  make_symmetric(lists, 10);
   EXPECT_THAT(lists[0], ElementsAre(Neighbour{11, 5}, Neighbour{13, 1}));
   EXPECT_THAT(lists[1], ElementsAre(Neighbour{10, 5}, Neighbour{12, 9}));
   EXPECT_THAT(lists[2], ElementsAre(Neighbour{11, 9}));

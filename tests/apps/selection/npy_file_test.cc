@@ -130,7 +130,7 @@ TEST_F(NpyFileTest, SaysWhatIsWrong) {
   const std::vector<float> six(6);
   refused(ErrorCode::kNotFound, "No such file");
   std::ofstream(file()) << "id,vector\n1,0.5 0.5\n";
-  refused(ErrorCode::kDataLoss, "it does not begin like one");
+  refused(ErrorCode::kDataLoss, "it lacks the signature of .npy files");
   write<float>("{'descr': '<i8', 'fortran_order': False, 'shape': (3, 2), }", six);
   refused(ErrorCode::kIncompatible, "save array.astype('float32')");
   write<float>("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", six);

@@ -89,14 +89,15 @@ TEST_F(PointStoreTest, RefusesWrongNeighbours) {
 
 TEST_F(PointStoreTest, TellsWhatIsMissingOrDamaged) {
   EXPECT_THAT(message_of(ErrorCode::kNotFound, [&] { PointStore(folder_ / "absent"); }),
-              HasSubstr("points.json is not there"));
+              HasSubstr("points.json does not exist"));
   generate_points(folder_, {.points = 3000, .shards = 4});
   const auto read = [&] { PointStore(folder_).load({1, 1}); };
   read();
   // Replaces shard 2 by a copy of shard 1.
   std::filesystem::copy_file(folder_ / "points-00001", folder_ / "points-00002",
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(message_of(ErrorCode::kDataLoss, read), HasSubstr("points-00002 is not shard 2 of"));
+  EXPECT_THAT(message_of(ErrorCode::kDataLoss, read),
+              HasSubstr("points-00002 is damaged or is not shard 2 of"));
   std::filesystem::resize_file(folder_ / "points-00002", 5000);
   EXPECT_THAT(message_of(ErrorCode::kDataLoss, read), HasSubstr("points-00002 is damaged"));
   std::filesystem::remove(folder_ / "points-00002");

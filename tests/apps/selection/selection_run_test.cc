@@ -47,9 +47,9 @@ class SelectionRunTest : public testing::Test {
   Outcome run(LocalWorkers& workers, const SelectionPlan& what,
               const std::function<void(const std::string&)>& tell = {},
               const SelectionProgress& progress = {}) {
-    SelectionRun run(workers, what, {.tell = tell, .keep = [&](const SelectionProgress& now) {
-                                       kept.push_back(now);
-                                     }});
+    SelectionRun run(workers, what,
+                     {.on_progress = tell,
+                      .save_progress = [&](const SelectionProgress& now) { kept.push_back(now); }});
     Outcome outcome;
     outcome.summary = run.run(progress);
     workers.before_call = {};
@@ -67,10 +67,10 @@ class SelectionRunTest : public testing::Test {
     RoundOptions options = what.rounds;
     options.count = what.settings.count;
     options.seed = what.settings.seed;
-    if (what.settings.bounded) {
+    if (what.settings.use_bounding) {
       const BoundedPoints bounded =
           bound_points(graph, objective, options.count, {what.settings.sample, what.settings.seed},
-                       what.settings.fresh);
+                       what.settings.resample_edges);
       ids.assign(bounded.accepted.begin(), bounded.accepted.end());
       graph = part_of(graph, bounded.open);
       graph.gains = bounded.gains;
@@ -98,30 +98,30 @@ TEST_F(SelectionRunTest, ChoosesWhatTheAlgorithmsInMemoryChooseWithAnyNumberOfWo
   plans["central"] = plan("c");
   plans["central"].rounds = {.partitions = 1, .rounds = 1};
   plans["exact bounding"] = plan("e");
-  plans["exact bounding"].settings.bounded = true;
+  plans["exact bounding"].settings.use_bounding = true;
   plans["exact bounding"].settings.utility = 30;
   plans["sampled bounding"] = plan("s");
-  plans["sampled bounding"].settings.bounded = true;
+  plans["sampled bounding"].settings.use_bounding = true;
   plans["sampled bounding"].settings.sample = 300;
   plans["fresh bounding"] = plans["sampled bounding"];
-  plans["fresh bounding"].settings.fresh = true;
+  plans["fresh bounding"].settings.resample_edges = true;
   std::map<std::string, std::string> digests;
   for (const std::size_t workers : {1, 3}) {
     LocalWorkers local(workers);
     for (const auto& [name, what] : plans) {
       // Fresh samples take hundreds of steps; one worker would give the same result.
-      if (what.settings.fresh && workers == 1) continue;
+      if (what.settings.resample_edges && workers == 1) continue;
       SCOPED_TRACE(fmt::format("{} of {} workers", name, workers));
       const Outcome outcome = run(local, what);
       ASSERT_EQ(outcome.chosen, expected(what));
       const PointGraph graph = PointStore(points).load(what.settings.objective());
       EXPECT_EQ(outcome.summary.score, score_of(graph, what.settings.objective(), outcome.chosen));
       EXPECT_LT(outcome.summary.random_score, outcome.summary.score);
-      if (what.settings.bounded) {
+      if (what.settings.use_bounding) {
         EXPECT_GT(outcome.summary.accepted + outcome.summary.discarded, 500U);
         std::uint64_t records = 0;
-        for (const WorkerUse& use : outcome.summary.workers) records += use.records;
-        if (!what.settings.fresh) {
+        for (const ResourceUsage& usage : outcome.summary.workers) records += usage.records;
+        if (!what.settings.resample_edges) {
           EXPECT_GT(records, 0U);
         }
       }
@@ -133,7 +133,7 @@ TEST_F(SelectionRunTest, ChoosesWhatTheAlgorithmsInMemoryChooseWithAnyNumberOfWo
 
 TEST_F(SelectionRunTest, AWorkerMayDieBeforeAnyCall) {
   SelectionPlan what = plan("k");
-  what.settings.bounded = true;
+  what.settings.use_bounding = true;
   what.settings.utility = 20;
   const std::vector<PointId> chosen = expected(what);
   std::size_t calls = 0;
@@ -157,7 +157,7 @@ TEST_F(SelectionRunTest, AWorkerMayDieBeforeAnyCall) {
 
 TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
   SelectionPlan what = plan("d");
-  what.settings.bounded = true;
+  what.settings.use_bounding = true;
   what.settings.utility = 20;
   const std::vector<PointId> chosen = expected(what);
   LocalWorkers local(2);
@@ -168,7 +168,7 @@ TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
     // Stop after `i` saves, and continue with another driver and other workers.
     std::size_t seen = 0;
     LocalWorkers first(2);
-    SelectionRun interrupted(first, what, {.keep = [&](const SelectionProgress&) {
+    SelectionRun interrupted(first, what, {.save_progress = [&](const SelectionProgress&) {
                                if (seen++ == i) throw Error(ErrorCode::kCancelled, "enough");
                              }});
     EXPECT_EQ(test::error_of([&] { interrupted.run(); }).message(), "enough");

@@ -11,10 +11,10 @@ using std::chrono::milliseconds;
 
 TEST(ProgressReporter, TellsAtMostOnceASecondAndTheNewestStepAtTheEnd) {
   std::vector<std::int64_t> told;
-  ProgressReporter teller(
+  ProgressReporter reporter(
       [&](const actors::RunProgress& progress) { told.push_back(progress.step); });
   const auto step = [&](std::int64_t number, milliseconds at) {
-    teller.tell({number, 10, 1.0, 1.0, "tokens", 0}, TimePoint() + at);
+    reporter.report({number, 10, 1.0, 1.0, "tokens", 0}, TimePoint() + at);
   };
   step(1, milliseconds(0));
   step(2, milliseconds(400));
@@ -23,17 +23,17 @@ TEST(ProgressReporter, TellsAtMostOnceASecondAndTheNewestStepAtTheEnd) {
   step(4, milliseconds(1100));
   step(5, milliseconds(1200));
   EXPECT_EQ(told, (std::vector<std::int64_t>{1, 4}));
-  teller.flush_progress();
-  teller.flush_progress();
+  reporter.flush_progress();
+  reporter.flush_progress();
   EXPECT_EQ(told, (std::vector<std::int64_t>{1, 4, 5}));
   step(6, milliseconds(1300));
-  teller.forget();
-  teller.flush_progress();
+  reporter.discard_pending();
+  reporter.flush_progress();
   EXPECT_EQ(told.back(), 5) << "training has gone back";
   step(10, milliseconds(1400));
   EXPECT_EQ(told.back(), 10) << "the last step is told at once";
   ProgressReporter nobody({});
-  nobody.tell({1, 10, 1.0, 1.0, "tokens", 0}, TimePoint());
+  nobody.report({1, 10, 1.0, 1.0, "tokens", 0}, TimePoint());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr const char* kModel =
 std::string refusal(const std::string& yaml) {
   const auto document = ConfigDocument::parse(yaml, "c.yaml");
   UTransformerApp app;
-  document.try_section([&] { app.read(document.root(), {}, 1); });
+  document.attempt([&] { app.describe_model(document.root(), {}, 1); });
   return test::refusal([&] { document.finish(); });
 }
 
@@ -29,7 +29,7 @@ TEST(UTransformerApp, ReadsItsSectionsAndMakesItsModel) {
       ConfigDocument::parse(std::string(kModel) + "data: {plane: coronal}\n", "c.yaml");
   UTransformerApp app;
   const ModelDescription model =
-      app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+      app.describe_model(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
   document.finish();
   EXPECT_EQ(model.unit, "slices");
   EXPECT_EQ(model.graphs.train.graph.num_blocks(), 5);

@@ -40,8 +40,8 @@ TEST(PlainSearch, GivesTheLargestProductsAndThenNone) {
   const std::vector<float> bases = {1, 0, 0, 1, 3, 0}, queries = {2, 1, -1, 0};
   std::vector<std::int64_t> rows(8);
   std::vector<float> products(8);
-  plain_search().largest({queries, 2}, {bases, 2}, 4, rows, products);
-  EXPECT_THAT(rows, ElementsAre(2, 0, 1, VectorSearch::kNone, 1, 0, 2, VectorSearch::kNone));
+  plain_search().top_k_products({queries, 2}, {bases, 2}, 4, rows, products);
+  EXPECT_THAT(rows, ElementsAre(2, 0, 1, VectorSearch::kNoRow, 1, 0, 2, VectorSearch::kNoRow));
   EXPECT_THAT(std::span(products).first(3), ElementsAre(6, 2, 1));
 }
 
@@ -51,9 +51,9 @@ class SpoiltSearch final : public VectorSearch {
   using Spoil = std::function<void(std::span<std::int64_t> rows, std::span<float> products)>;
   explicit SpoiltSearch(Spoil spoil) : spoil_(std::move(spoil)) {}
   std::string name() const override { return "spoilt"; }
-  void largest(VectorRows queries, VectorRows bases, std::size_t count,
-               std::span<std::int64_t> rows, std::span<float> products) const override {
-    plain_search().largest(queries, bases, count, rows, products);
+  void top_k_products(VectorRows queries, VectorRows bases, std::size_t count,
+                      std::span<std::int64_t> rows, std::span<float> products) const override {
+    plain_search().top_k_products(queries, bases, count, rows, products);
     if (bases.size() == 1531) spoil_(rows, products);
   }
 
@@ -75,7 +75,8 @@ TEST(SearchProblem, FindsWhatALibraryComputesWrong) {
               }),
               HasSubstr("is left out"));
   EXPECT_THAT(problem([](auto rows, auto) { rows[7] = 1531; }), HasSubstr("row 1531"));
-  EXPECT_THAT(problem([](auto rows, auto) { rows[7] = VectorSearch::kNone; }), HasSubstr("row -1"));
+  EXPECT_THAT(problem([](auto rows, auto) { rows[7] = VectorSearch::kNoRow; }),
+              HasSubstr("row -1"));
 }
 
 TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {

@@ -29,7 +29,8 @@ int cause_chaos(const ChaosOptions& options) {
   };
   std::map<std::string, Sum> sums;
   std::vector<std::string> clusters = options.clusters;
-  const std::string refusal = apps::TestHosts::refusal(RealProcesses::program("weft-hosts"));
+  const std::string refusal =
+      apps::TestHosts::unsupported_because(RealProcesses::program("weft-hosts"));
   if (!refusal.empty() && std::erase(clusters, "hosts") > 0)
     fmt::print("without cuts: {}\n", refusal);
   int failures = 0;

@@ -244,7 +244,7 @@ void ChaoticRun::cut(const Blow& blow, Outcome& outcome) {
   if (for_ever && outcome.hosts_lost > 0) return;
   ++outcome.blows[describe(blow)];
   note(fmt::format("host{} is cut off for {}", host, blow.lasts));
-  hosts_->cut(host);
+  hosts_->disconnect_host(host);
   cut_.insert(host);
   if (for_ever) {
     // The agent gives up eventually and is not restarted there.
@@ -254,7 +254,7 @@ void ChaoticRun::cut(const Blow& blow, Outcome& outcome) {
   }
   later_.push_back({now() + blow.lasts, [this, host] {
                       note(fmt::format("host{} is connected again", host));
-                      hosts_->mend(host);
+                      hosts_->reconnect_host(host);
                       cut_.erase(host);
                     }});
 }

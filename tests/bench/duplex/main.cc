@@ -102,7 +102,7 @@ pid_t launch(std::vector<std::string> words) {
 
 int as_parent(const Options& options) {
   const auto tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "weft-hosts";
-  if (const std::string refusal = apps::TestHosts::refusal(tool); !refusal.empty()) {
+  if (const std::string refusal = apps::TestHosts::unsupported_because(tool); !refusal.empty()) {
     fmt::print(stderr, "{}\n", refusal);
     return kSkipped;
   }

@@ -89,7 +89,7 @@ WhyTimes measure_why(const actors::ActorMesh<Bare>& devices, const std::string& 
   auto hanging = devices.within(actors::kNoDeadline).call<&Bare::hang>();
   const auto ask = [&] {
     apps::HeadClient observer({head}, "why");
-    const apps::Why why = apps::survey_waits(observer, "", std::chrono::milliseconds(400));
+    const apps::WaitReport why = apps::survey_waits(observer, "", std::chrono::milliseconds(400));
     (void)apps::to_text(why.graph, std::nullopt);
     return devices.size() -
            std::ranges::count_if(why.graph.waiters, [](const apps::WaitNode& waiter) {

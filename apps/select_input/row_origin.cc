@@ -1,4 +1,4 @@
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace weft::apps {
 
-std::string RowPlace::json() const {
+std::string RowOrigin::json() const {
   nlohmann::ordered_json json;
   if (id) std::visit([&](const auto& value) { json["id"] = value; }, *id);
   json["path"] = path;
@@ -18,17 +18,18 @@ std::string RowPlace::json() const {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-RowPlaces::RowPlaces(std::filesystem::path path) : path_(std::move(path)), stream_(path_) {
+RowOriginReader::RowOriginReader(std::filesystem::path path)
+    : path_(std::move(path)), stream_(path_) {
   if (!stream_) throw_error(ErrorCode::kNotFound, "cannot read {}", path_.string());
 }
 
-RowPlace RowPlaces::at(std::uint64_t row) {
+RowOrigin RowOriginReader::at(std::uint64_t row) {
   WEFT_CHECK(row + 1 >= next_, "row {} after row {}", row, next_);
   while (next_ <= row && std::getline(stream_, line_)) ++next_;
   try {
     if (next_ <= row) throw_error(ErrorCode::kDataLoss, "it ends after {} rows", next_);
     const nlohmann::json json = nlohmann::json::parse(line_);
-    RowPlace place{.path = json.at("path").get<std::string>()};
+    RowOrigin place{.path = json.at("path").get<std::string>()};
     if (json.contains("offset")) place.offset = json["offset"].get<std::uint64_t>();
     if (json.contains("length")) place.length = json["length"].get<std::uint64_t>();
     place.label = json.value("label", "");

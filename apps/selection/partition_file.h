@@ -26,17 +26,17 @@ class PartitionAssigner final {
 
 /// Writes the record of a point for its partition: id u32, gain i64, number of edges u16, then id
 /// u32 and similarity u16 of each neighbour that would be in the same partition.
-void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
-                       const PartitionAssigner& partition_of);
+void write_partition_record(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
+                            const PartitionAssigner& partition_of);
 
-/// Head of the first record of `bytes`, and its length. first_dealt_point() throws Error(kDataLoss)
-/// if the record is truncated.
-struct DealtPoint {
+/// Head of the first record of `bytes`, and its length. first_partition_record() throws
+/// Error(kDataLoss) if the record is truncated.
+struct PartitionRecord {
   PointId id = 0;
   std::uint32_t edges = 0;
   std::size_t bytes = 0;
 };
-DealtPoint first_dealt_point(std::span<const std::byte> bytes);
+PartitionRecord first_partition_record(std::span<const std::byte> bytes);
 
 /// Loads a spilled partition with the edges among its points. Rows are in the order of arrival.
 /// `points` and `edges` are the spilled numbers, for which memory is reserved.

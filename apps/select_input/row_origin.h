@@ -11,7 +11,7 @@
 namespace weft::apps {
 
 /// Origin of a row. A value.
-struct RowPlace {
+struct RowOrigin {
   std::string path;  ///< Path of the file.
   /// Position in the file: a byte of a decompressed text, a token for pieces, or the index of a
   /// picture or row.
@@ -22,19 +22,19 @@ struct RowPlace {
 
   /// Returns {"path": "texts/a.txt", "offset": 410, "length": 395}, without absent fields.
   std::string json() const;
-  friend bool operator==(const RowPlace&, const RowPlace&) = default;
+  friend bool operator==(const RowOrigin&, const RowOrigin&) = default;
 };
 
 /// Reader of rows.jsonl, a line of JSON per row. Reads once in ascending order, so that memory does
 /// not grow with the number of rows. Not thread-safe.
-class RowPlaces final {
+class RowOriginReader final {
  public:
   /// Opens the file. Throws Error(kNotFound).
-  explicit RowPlaces(std::filesystem::path path);
+  explicit RowOriginReader(std::filesystem::path path);
 
   /// Returns the place of a row. Rows must not descend between calls. Throws Error(kDataLoss),
   /// which names the file, if the line is missing or damaged.
-  RowPlace at(std::uint64_t row);
+  RowOrigin at(std::uint64_t row);
 
  private:
   const std::filesystem::path path_;

@@ -1,4 +1,4 @@
-#include "apps/selection/partition_part.h"
+#include "apps/selection/partition_file.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,7 +9,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kDealtBytes = 14, kDealtEdgeBytes = 6;
+constexpr std::size_t kRecordBytes = 14, kRecordEdgeBytes = 6;
 
 }  // namespace
 
@@ -17,8 +17,8 @@ std::uint32_t PartitionAssigner::operator()(PointId point) const {
   return partition_of(point, seed_, round_, partitions_);
 }
 
-void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
-                       const PartitionAssigner& partition_of) {
+void write_partition_record(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
+                            const PartitionAssigner& partition_of) {
   const std::uint32_t own = partition_of(point.id);
   std::uint16_t edges = 0;
   for (const Neighbour& neighbour : point.neighbours)
@@ -34,15 +34,15 @@ void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_
   }
 }
 
-DealtPoint first_dealt_point(std::span<const std::byte> bytes) {
+PartitionRecord first_partition_record(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  DealtPoint point;
-  point.id = reader.read<PointId>();
+  PartitionRecord record;
+  record.id = reader.read<PointId>();
   reader.read<std::int64_t>();
-  point.edges = reader.read<std::uint16_t>();
-  point.bytes = kDealtBytes + kDealtEdgeBytes * point.edges;
-  if (point.bytes > bytes.size()) reader.fail("a dealt point is cut");
-  return point;
+  record.edges = reader.read<std::uint16_t>();
+  record.bytes = kRecordBytes + kRecordEdgeBytes * point.edges;
+  if (record.bytes > bytes.size()) reader.fail("the record of a point is truncated");
+  return record;
 }
 
 PointGraph load_partition(const std::filesystem::path& path, std::uint64_t points,
