@@ -20,8 +20,8 @@ struct LayoutCosts {
   /// devices receive most.
   struct AxisBytes {
     double received = 0;  ///< Bytes as ring algorithms send them.
-    double law =
-        0;  ///< Share of the linear layers by closed form; see mesh::predict_linear_traffic().
+    /// Share of the linear layers by closed form; see mesh::predict_linear_traffic().
+    double law = 0;
   };
   std::map<std::string, AxisBytes> by_axes;
   double law() const;             ///< Returns the sum over all axes.

@@ -19,7 +19,7 @@ struct Lane {
     std::size_t action = 0;
   };
   /// Uses by receiving actor, in the order of use.
-  std::map<int, std::vector<Use>> uses;
+  std::map<int, std::vector<FirstUse>> uses;
   /// By sending actor and microbatch: index of the sender's action before which the tensor has
   /// arrived, so that waiting there does not block. The number of the actor's actions if only the
   /// end of the step guarantees arrival. Data dependencies guarantee the index, except on edges
