@@ -19,7 +19,7 @@ std::vector<TensorTraffic> predict_linear_traffic(const LayoutChoice& choice,
                                                   int microbatches) {
   const LayoutAxes axes = axes_of(choice, mesh);
   const LinearAxes& linear = shape.is_expand ? axes.expand : axes.contract;
-  // Parameters are kept split over parameter_axes axes. Gradients are summed over token axes.
+  // Parameters are kept split over `parameter_axes`. Gradients are summed over token axes.
   std::vector<int> gathered, summed;
   for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
     const auto axis = static_cast<int>(a);
