@@ -335,7 +335,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                 .hosts = hosts,
                 .restart_budget_path = run.restarts,
                 .cause_timeout = kRootCauseTimeout,
-                .on_wait = [&](const std::string& why) { note("waits for devices: " + why); },
+                .on_wait = [&](const std::string& why) { note("waiting for devices: " + why); },
                 .stop = run.stop});
   ClusterWorkersOptions options{.mesh = "graph",
                                 .hosts = hosts,
