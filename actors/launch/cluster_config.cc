@@ -82,8 +82,7 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                "Time limit of one operation; a longer one ends the run; default: no limit");
   if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
     section.at("deterministic")
-        .record_problem(
-            "cluster.deterministic: false has no effect with `device: cpu`: remove it");
+        .record_problem("cluster.deterministic: false has no effect with `device: cpu`: remove it");
   }
   if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order")) {
     config.hosts.clear();

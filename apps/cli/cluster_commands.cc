@@ -91,8 +91,8 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
 auto host_row(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
-  if (host.away_seconds)
-    state = fmt::format("  no contact for {}", format_seconds(*host.away_seconds));
+  if (host.unreachable_seconds)
+    state = fmt::format("  no contact for {}", format_seconds(*host.unreachable_seconds));
   else if (host.suspect) state = "  suspect: no heartbeat for some seconds";
   return std::tuple(host.offer.devices, free, host.offer.machine, host.offer.instruction_set,
                     state);

@@ -40,7 +40,7 @@ PartitionRecord first_partition_record(std::span<const std::byte> bytes) {
   record.id = reader.read<PointId>();
   reader.read<std::int64_t>();
   record.edges = reader.read<std::uint16_t>();
-  record.bytes = kRecordBytes + kRecordEdgeBytes * point.edges;
+  record.bytes = kRecordBytes + kRecordEdgeBytes * record.edges;
   if (record.bytes > bytes.size()) reader.fail("the record of a point is truncated");
   return record;
 }

@@ -414,8 +414,8 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   actors::RunRecovery recovery(
       cluster, {.config = config.recovery,
                 .hosts = config.recovery.without_spares(config.cluster.hosts),
-                .budget = run.restarts,
-                .reconnects = true,
+                .restart_budget_path = run.restarts,
+                .reconnect_on_failed_calls = true,
                 .on_wait = [note](const std::string& why) { note("waiting for devices: " + why); },
                 .stop = run.stop});
   mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,
@@ -442,7 +442,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .started = started};
   LeaveNotices leave_notices;
   const actors::RevocableTarget<LeaveNotices> ear;
-  const actors::RevocableTarget<LeaveNotices>::Open open(ear, leave_notices);
+  const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leave_notices);
   cluster.on_hosts_leaving(
       [ear](const std::string& text) { ear.tell([&](LeaveNotices& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
@@ -453,7 +453,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
        .stop = run.stop,
        .checkpoint_requested = run.checkpoint_requested,
        .take_leave_notice = [&leave_notices] { return leave_notices.take(); },
-       .release_leaving_hosts = [&cluster] { cluster.let_go(); },
+       .release_leaving_hosts = [&cluster] { cluster.release_leaving_hosts(); },
        .on_activity = doing(actors::OnInterrupt::kFinishes),
        .on_progress =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },

@@ -36,8 +36,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-// Traced steps. They are early, so that the trace exists while the run continues, but after
-// connections and caches have warmed up.
+// Traced steps: early, so that the trace exists while the run continues, but after the warm-up.
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 /// Longest wait for a checkpoint, in seconds, that is not reported.
@@ -165,8 +164,7 @@ class Loop {
     }
   }
 
-  /// Writes a checkpoint, releases the leaving hosts and throws, so that recovery resumes from this
-  /// step.
+  /// Writes a checkpoint, releases the leaving hosts and throws, so that recovery resumes here.
   [[noreturn]] void checkpoint_and_release(const std::string& what) {
     progress_.note(fmt::format("  {}", what));
     if (run_.checkpoint.every > 0 && last_finite_step_ == summary_.steps) {
@@ -217,8 +215,8 @@ class Loop {
     }
   }
 
-  /// Restores the newest complete state: the one in the devices' memory, a checkpoint, or the
-  /// initial parameters. Returns its step.
+  /// Restores the newest complete state: in memory, a checkpoint, or the initial one. Returns its
+  /// step.
   std::int64_t restore_state(std::int64_t kept_step) {
     std::optional<fs::path> checkpoint = store_.newest_up_to(summary_.steps);
     if (!checkpoint) checkpoint = resumed_from_;
@@ -359,8 +357,7 @@ class Loop {
                 : std::string("; there is no earlier checkpoint, so start a new run"));
   }
 
-  /// Writes a checkpoint unless loss, gradients or validation loss are not finite: such a state
-  /// must not replace a good checkpoint.
+  /// Writes a checkpoint if loss, gradients and validation loss are finite.
   void checkpoint_if_finite(const StepMetrics& m) {
     if (last_finite_step_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
       write_checkpoint(m.step, OldCheckpoints::kRemove);
@@ -390,8 +387,7 @@ class Loop {
   /// Reaction to a checkpoint that the disk refuses.
   enum class OnDiskError : std::uint8_t { kGoOn, kTryAgainNow, kFail };
 
-  /// Starts a checkpoint after the previous one is written. Writes it synchronously if the engine
-  /// cannot copy its state.
+  /// Starts a checkpoint after the previous one. Synchronous if the engine cannot copy its state.
   void write_checkpoint(std::int64_t step, OldCheckpoints old_ones) {
     report_activity(fmt::format(
         "{}writing the checkpoint of step {}",
@@ -415,8 +411,7 @@ class Loop {
     });
   }
 
-  /// Handles the outcome of a checkpoint, if there is one. Throws an error of the engine; reports
-  /// or throws a refusal by the disk.
+  /// Handles the outcome of a checkpoint, if any. Throws errors of the engine.
   void handle_outcome(const std::optional<BackgroundCheckpointer::Outcome>& outcome,
                       OnDiskError on_refusal) {
     summary_.checkpoint_seconds = in_seconds(checkpointer_.paused());
@@ -549,8 +544,7 @@ class Loop {
     }
   }
 
-  /// Writes the reports of a failed run. Only reports their errors, so that the cause of the
-  /// failure is thrown.
+  /// Writes the reports of a failed run. Only reports errors: the cause of the failure is thrown.
   void try_write_reports() {
     try {
       write_all_reports();

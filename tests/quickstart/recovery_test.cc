@@ -147,7 +147,7 @@ TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndItsDevicesGoOnAsTheyAre) {
   EXPECT_THAT(
       run.text(),
       AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
-                    // The driver may have counted its device's death before its own death.
+            // The driver may have counted its device's death before its own death.
             ContainsRegex("started again, restart [12] of 3"),
             ContainsRegex("the restarted driver resumes at step (8|12|16|20|24|28|32|36) from "
                           "the memory of the devices \\(.* steps? repeated\\)")));

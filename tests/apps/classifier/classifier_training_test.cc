@@ -87,7 +87,7 @@ class ClassifierTest : public ::testing::Test {
   std::string refusal(const std::string& yaml) {
     const auto document = ConfigDocument::parse(yaml, "c.yaml");
     ClassifierApp app;
-    document.attempt([&] { app.describe_model(document.root(), {}, 1); });
+    document.try_section([&] { app.describe_model(document.root(), {}, 1); });
     return test::error_of([&] { document.finish(); }).message();
   }
 

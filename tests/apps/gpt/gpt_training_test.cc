@@ -100,7 +100,7 @@ TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalled
       "/nope}\nsample: {}\n",
       "c.yaml");
   GptApp app;
-  document.attempt([&] { app.describe_model(document.root(), {}, 1); });
+  document.try_section([&] { app.describe_model(document.root(), {}, 1); });
   try {
     document.finish();
     FAIL();

@@ -118,7 +118,7 @@ class Owners {
       for (const std::uint32_t row : rows)
         each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
           of(neighbour).neighbour_decided(at(neighbour), s, state_of(row),
-                                          sample_.has(graph_.ids[neighbour], graph_.ids[row]));
+                                          sample_.contains(graph_.ids[neighbour], graph_.ids[row]));
         });
       loop.report_decided(rows.size());
     }
@@ -141,7 +141,8 @@ class Owners {
         const std::int64_t loss = objective_.redundancy_loss(s);
         if (other == PointState::kAccepted) most -= loss;
         if (other == PointState::kAccepted ||
-            (other == PointState::kOpen && sample_.has(graph_.ids[row], graph_.ids[neighbour])))
+            (other == PointState::kOpen &&
+             sample_.contains(graph_.ids[row], graph_.ids[neighbour])))
           least -= loss;
       });
       ASSERT_EQ(of(row).at_most(at(row)), most);

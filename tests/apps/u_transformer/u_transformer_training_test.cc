@@ -20,7 +20,7 @@ constexpr const char* kModel =
 std::string refusal(const std::string& yaml) {
   const auto document = ConfigDocument::parse(yaml, "c.yaml");
   UTransformerApp app;
-  document.attempt([&] { app.describe_model(document.root(), {}, 1); });
+  document.try_section([&] { app.describe_model(document.root(), {}, 1); });
   return test::refusal([&] { document.finish(); });
 }
 
