@@ -206,8 +206,8 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
     vocabularies.emplace_back(to_string(mode), mode);
   node.read_enum(
       "vocabulary", layout.vocabulary, vocabularies,
-      "Where the embedding and the output layer are computed; last: first and last stage; vocab-1, "
-      "vocab-2: all devices, with the memory of 2 or 1 more microbatches; interlaced: a baseline");
+      "Where embedding and output layer run; last: first and last stage; vocab-1, vocab-2: all "
+      "devices, for 2 or 1 more microbatches of memory; interlaced: a baseline");
   EnumNames<transfer::ReshardAlgorithm> strategies;
   for (const transfer::ReshardAlgorithm strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);

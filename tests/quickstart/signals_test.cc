@@ -164,7 +164,7 @@ TEST_F(ByHandSignalled, AHostThatLeavesKeepsItsDevicesUntilTheRunHasSaved) {
   ASSERT_TRUE(has_steps(3)) << run.text();
   ::kill(hosts_[0]->pid, SIGTERM);
   EXPECT_EQ(hosts_[0]->wait(), 0) << hosts_[0]->text();
-  EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves: stopped by SIGTERM"));
+  EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves the cluster: stopped by SIGTERM"));
   // The run has saved its state and waits for its host.
   run.word_after("waiting for devices");
   ::kill(run.pid, SIGINT);
