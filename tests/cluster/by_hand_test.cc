@@ -155,7 +155,8 @@ TEST(ByHand, ARunGoesOnWithoutItsHeadAndTheNextOneKnowsIt) {
   run.word_after("working");
   ::kill(first.pid, SIGKILL);
   first.wait();
-  EXPECT_TRUE(eventually([&] { return host.text().find("tries to reconnect") != std::string::npos; }));
+  EXPECT_TRUE(
+      eventually([&] { return host.text().find("tries to reconnect") != std::string::npos; }));
   auto& next = processes.start("weft", {"head", "--listen", address, "--state", "state"});
   next.word_after("term 2, at ");
   EXPECT_THAT(next.text(), HasSubstr("1 host and 1 run to reconnect"));
