@@ -180,7 +180,7 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
                     ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
   // The agent may resume, so its name is not free before it exits.
   auto& another = processes.start("weft", {"join", address, "--name", "worker0"});
-  another.word_after(fmt::format("the name worker0 belongs to an agent (pid {} ", agent.pid));
+  another.word_after(fmt::format("the host name worker0 is used by an agent (pid {} ", agent.pid));
   ::kill(agent.pid, SIGKILL);
   agent.wait();
   another.word_after("has joined cluster");

@@ -100,10 +100,8 @@ TEST(Token, AFileOfAnotherMachineIsGivenByName) {
   };
   auto& without = cluster.processes.run("weft", {"status", "--head", cluster.address});
   EXPECT_EQ(without.wait(), 1);
-  EXPECT_THAT(
-      without.text(),
-      HasSubstr(
-          "Is it another user's, or on another machine? Then a cluster's token is in the file"));
+  EXPECT_THAT(without.text(),
+              HasSubstr("For a head of another user or machine: a cluster's token is in the file"));
   auto& good = with(cluster.token.string());
   EXPECT_EQ(good.wait(), 0) << good.text();
 
@@ -150,7 +148,7 @@ TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
       << "nobody could remove it";
   auto& nobody = processes.run("weft", {"status", "--head", address});
   EXPECT_EQ(nobody.wait(), 1);
-  EXPECT_THAT(nobody.text(), HasSubstr("no token found for the head at " + address));
+  EXPECT_THAT(nobody.text(), HasSubstr("no head answers at " + address));
 
   auto& head = processes.start("weft", {"head", "--listen", address, "--state", "state"});
   EXPECT_EQ(head.word_after("Weft's head listens on "), address);
