@@ -21,8 +21,8 @@ inline constexpr const char* kForeignUcxTraffic =
 /// false and the cause is "connection lost".
 struct ExitReport {
   bool has_parent_report = false;
-  /// Description of a process that lives but is unusable: "has been stopped (state T) for 10.2 s".
-  /// Empty: it has ended.
+  /// Description of a process that lives but is unusable: "has not responded for 10.2 s: it is
+  /// stopped (state T)". Empty: it has ended.
   std::string silence_text;
   std::int32_t signal = 0;  ///< Signal that killed it, or 0.
   std::int32_t status = 0;  ///< Exit status if no signal killed it.
@@ -55,7 +55,7 @@ struct ExitReport {
   /// at its cap of 256 MiB (cluster.memory, cgroup v1), rss 255 MiB", "exit status 3", "connection
   /// lost", or `silence_text` if that is set.
   std::string cause() const;
-  /// Returns "died: SIGKILL, rss 61.8 GiB", "has been stopped (state T) for 10.2 s".
+  /// Returns "died: SIGKILL, rss 61.8 GiB", or `silence_text` if that is set.
   std::string summary() const;
   /// Returns "; log: runs/a/logs/front.0.log, which ends with:\n  | ...", or less if less is known.
   std::string log_note() const;

@@ -151,7 +151,7 @@ TEST(StopAgent, IsToldAsStoppedAndItsDevicesEnd) {
   const std::int64_t stopped = monotonic_ns();
   ::kill(victim, SIGSTOP);
   expect_told_and_ended(run, stopped, "agent");
-  EXPECT_THAT(run.run().text(), HasSubstr(fmt::format("its agent (pid {}) has been s", victim)));
+  EXPECT_THAT(run.run().text(), HasSubstr(fmt::format("its agent (pid {}) has ", victim)));
   EXPECT_TRUE(run.processes().none_left());
 }
 
