@@ -44,7 +44,8 @@ class ActorRef final {
   bool tell(Arguments&&... arguments) const;
 
   /// Stops the actor: cancels running handlers, refuses waiting calls. Done when the actor has
-  /// ended.
+  /// ended. Fails with kFailedPrecondition unless this process owns the actor: it has spawned,
+  /// hosted or taken over it.
   Future<void> stop() const;
 
   const ActorAddress& address() const {

@@ -73,6 +73,10 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
         answer(std::vector<std::byte>());
         return std::nullopt;
       }
+      if (host->owner() != route->peer().id)
+        throw_error(ErrorCode::kFailedPrecondition,
+                    "{} is stopped by its owner only, and {} is not it", host->self().label,
+                    route->peer().name);
       host->when_ended([answer] { answer(std::vector<std::byte>()); });
       host->stop();
       return std::nullopt;

@@ -383,6 +383,29 @@ TEST(System, ADestroyedMeshStopsItsActors) {
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
 }
 
+TEST(System, AnActorIsStoppedByItsOwnerOnly) {
+  Cluster cluster;
+  Clerk::destroyed = 0;
+  {
+    const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 1}},
+                                                       {cluster.first_ref}, "hi");
+    const ActorRef<Clerk> of_other = cluster.second.ref<Clerk>(mesh.ref().addresses().at(0));
+    const Error error = error_of([&] { of_other.stop().get(); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_EQ(error.message(), "front[data=0] is stopped by its owner only, and worker1 is not it");
+    EXPECT_EQ(Clerk::destroyed, 0);
+    EXPECT_EQ(of_other.call<&Clerk::rank>().get(), 0);
+  }
+  EXPECT_EQ(Clerk::destroyed, 1);
+  // An actor that a process hosts itself is its own.
+  const auto own = cluster.first.host<Clerk>("alone", "hi");
+  const auto of_driver = cluster.driver.named<Clerk>(cluster.first_ref, "alone");
+  EXPECT_EQ(error_of([&] { of_driver.stop().get(); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(of_driver.call<&Clerk::rank>().get(), 0);
+  own.stop().get();
+  of_driver.stop().get();  // It has ended already.
+}
+
 TEST(System, TheActorsOfALostOwnerAreStopped) {
   System worker(named("worker0"));
   worker.provide<Clerk>();
