@@ -271,13 +271,19 @@ std::uint32_t Agent::device_ready(std::uint64_t id, const MemoryCap& cap) {
     throw_error(ErrorCode::kNotFound,
                 "agent {}: the device process of slot {} was stopped before it was ready",
                 config_.name, id);
-  slot->second.process = context_.caller();
+  const ProcessRef caller = context_.caller();
+  if (slot->second.process && slot->second.process->id != caller.id)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "slot {} of host {} belongs to another process than {}, the caller", id,
+                config_.name, caller.name);
+  slot->second.process = caller;
   slot->second.cap = cap;
   changed_.notify();
   return slot->second.device.device;
 }
 
 void Agent::process_timed_out(ProcessId process, std::int64_t silence_ns) {
+  check_called_locally();
   for (const auto& [id, slot] : slots_) {
     if (!slot.process || slot.process->id != process) continue;
     ExitReport evidence;

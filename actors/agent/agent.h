@@ -82,7 +82,8 @@ class Agent final {
   /// that was joined last or is being joined.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// Records that the device process of `slot`, the caller, can be called, and its memory cap.
-  /// Returns its device index.
+  /// Returns its device index. Throws kFailedPrecondition if another process has called it for this
+  /// slot.
   std::uint32_t device_ready(std::uint64_t slot, const MemoryCap& cap);
   /// Starts a detached run as a child of this process, which ends with it. Throws what launch()
   /// throws, and kFailedPrecondition if this agent cannot start runs.

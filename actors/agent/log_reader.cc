@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "actors/system/system.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 
@@ -97,6 +98,8 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
 }
 
 void LogReader::log_opened(const LogId& log, std::uint64_t size) {
+  if (context_.caller().id != context_.system().self().id)
+    throw_error(ErrorCode::kInvalidArgument, "only the agent's own process may call this");
   if (log_starts_.size() >= kMaxKnownLogs) log_starts_.erase(log_starts_.begin());
   log_starts_[log] = size;
 }

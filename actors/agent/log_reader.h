@@ -21,10 +21,11 @@ class LogReader final {
   static constexpr std::uint32_t kMaxPiece = 256 * 1024;
   static constexpr std::size_t kMaxPieces = 64;
 
-  LogReader(Context&, std::filesystem::path folder) : folder_(std::move(folder)) {}
+  LogReader(Context& context, std::filesystem::path folder)
+      : context_(context), folder_(std::move(folder)) {}
 
   /// Records that a process begins to write. The first `size` bytes belong to another cluster;
-  /// readers skip them. Called by the agent.
+  /// readers skip them. For the agent's own process.
   void log_opened(const LogId& log, std::uint64_t size);
   /// Returns a piece for each position, of `max_bytes` and kMaxPiece at most.
   std::vector<LogPiece> read(const std::vector<LogPosition>& positions, std::uint32_t max_bytes);
@@ -36,6 +37,7 @@ class LogReader final {
   static constexpr std::size_t kMaxKnownLogs = 100'000;
   LogPiece read_one(const LogPosition& position, std::uint32_t max_bytes) const;
 
+  Context& context_;
   const std::filesystem::path folder_;
   std::map<LogId, std::uint64_t> log_starts_;  // Offset at which readers begin, if not 0.
 };

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "actors/agent/agent.h"
+#include "actors/agent/binary_hashes.h"
 #include "actors/system/system.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
@@ -17,18 +18,20 @@ namespace {
 
 using test::error_of;
 
-/// Launcher that refuses every launch.
+/// Launcher that refuses every launch. With `pretends`, it claims to have started a process.
 class NoLauncher final : public ProcessLauncher {
  public:
   pid_t launch(const ProcessSpec&, ProcessEvents) override {
-    ++launches;
-    throw_error(ErrorCode::kNotFound, "nothing is started here");
+    const int number = ++launches;
+    if (!pretends) throw_error(ErrorCode::kNotFound, "nothing is started here");
+    return 1'000'000'000 + number;
   }
   void signal(pid_t, int) override {}
   void stop(pid_t, Nanoseconds) override {}
   void stop_all(Nanoseconds) override {}
   void signal_all(int) override {}
   std::atomic<int> launches = 0;
+  std::atomic<bool> pretends = false;
 };
 
 SystemOptions named(const std::string& name) {
@@ -43,7 +46,7 @@ class AgentCommands : public ::testing::Test {
  protected:
   AgentCommands() {
     AgentEvents events;
-    events.on_death = [](const ProcessRef&, const DeathReport&) {};
+    events.on_death = [this](const ProcessRef&, const DeathReport&) { ++deaths; };
     events.on_run_end = [](const ProcessRef&, const DetachedRunExit&) {};
     events.on_processes = [](std::size_t) {};
     events.on_shut_down = [this](const std::string&) { ++shut_downs; };
@@ -106,6 +109,7 @@ class AgentCommands : public ::testing::Test {
   test::ScratchFolder scratch;
   NoLauncher launcher;
   std::atomic<int> shut_downs = 0;
+  std::atomic<int> deaths = 0;
   System agent_system{named("agent")}, head{named("head")}, stranger{named("stranger")};
   ActorRef<Agent> own, of_head, of_stranger;
 };
@@ -147,6 +151,60 @@ TEST_F(AgentCommands, NobodyElseSaysWhoTheHeadIs) {
             ErrorCode::kInvalidArgument);
   expect_refused(of_stranger);
   EXPECT_EQ(launcher.launches, 0);
+}
+
+/// An agent whose head has started the process of one device, which this test plays.
+class AgentWithDevice : public AgentCommands {
+ protected:
+  AgentWithDevice() {
+    launcher.pretends = true;
+    own.call<&Agent::prepare_join>(head.self()).get();
+    own.call<&Agent::complete_join>(head.self(), std::uint64_t{1}, std::int64_t{0}).get();
+    LaunchRequest request;
+    request.key = key;
+    request.term = 1;
+    request.binary = "/proc/self/exe";
+    request.binary_sha256 = binary_sha256(request.binary, scratch.path());
+    request.devices = {{0, 0, "front[0]"}};
+    auto launch = of_head.call<&Agent::launch>(request);
+    EXPECT_TRUE(test::eventually([this] { return launcher.launches == 1; }));
+    of_device = device.named<Agent>(device.connect(own.address().process.address), "agent");
+    EXPECT_EQ(of_device.call<&Agent::device_ready>(slot, MemoryCap()).get(), 0u);
+    EXPECT_EQ(launch.get().at(0).process.id, device.self().id);
+  }
+  bool runs() {
+    return of_head.call<&Agent::are_running>(key, std::vector<std::uint32_t>{0}).get();
+  }
+
+  const MeshKey key{"front", 1};
+  const std::uint64_t slot = 1;
+  System device{named("device")};
+  ActorRef<Agent> of_device;
+};
+
+TEST_F(AgentWithDevice, OnlyItsOwnProcessMarksADeviceAsDead) {
+  const std::int64_t silence_ns = 10'000'000'000;
+  for (const auto& agent : {of_stranger, of_device, of_head})
+    EXPECT_EQ(error_of([&] {
+                agent.call<&Agent::process_timed_out>(device.self().id, silence_ns).get();
+              }).code(),
+              ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(runs());
+  EXPECT_EQ(deaths, 0);
+  own.call<&Agent::process_timed_out>(device.self().id, silence_ns).get();
+  EXPECT_FALSE(runs());
+  EXPECT_EQ(deaths, 1);
+}
+
+TEST_F(AgentWithDevice, NoOtherProcessTakesTheSlotOfADevice) {
+  EXPECT_EQ(error_of([&] {
+              (void)of_stranger.call<&Agent::device_ready>(slot, MemoryCap()).get();
+            }).code(),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(of_device.call<&Agent::device_ready>(slot, MemoryCap()).get(), 0u)
+      << "it may ask again";
+  own.call<&Agent::process_timed_out>(stranger.self().id, std::int64_t{10'000'000'000}).get();
+  EXPECT_TRUE(runs());
 }
 
 }  // namespace

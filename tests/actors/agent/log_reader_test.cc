@@ -7,6 +7,10 @@
 
 #include <fstream>
 
+#include "actors/system/system.h"
+#include "tests/support/cluster_token.h"
+#include "tests/support/thrown_error.h"
+
 namespace weft::actors {
 namespace {
 
@@ -50,6 +54,29 @@ TEST_F(LogPieces, AFileThatIsGoneOrCutShortIsNoReasonToFail) {
   std::filesystem::remove(file_);
   std::filesystem::create_symlink("/etc/passwd", file_);
   EXPECT_NE(read(0, 0, 0).problem, "");
+}
+
+TEST_F(LogPieces, OnlyTheAgentsOwnProcessSaysWhereALogBegins) {
+  SystemOptions options;
+  options.token = test::cluster_token();
+  System agent(options), stranger(options);
+  const auto own = agent.host_with<LogReader>(
+      "logs", [this](Context& context) { return std::make_unique<LogReader>(context, folder_); });
+  const auto of_stranger =
+      stranger.named<LogReader>(stranger.connect(agent.listen({"127.0.0.1", 0})), "logs");
+  const LogId log{{"front", 1}, 0};
+  std::ofstream(folder_ / log.file()) << "one\ntwo\n";
+  EXPECT_EQ(test::error_of([&] {
+              of_stranger.call<&LogReader::log_opened>(log, std::uint64_t{8}).get();
+            }).code(),
+            ErrorCode::kInvalidArgument);
+  const std::vector<LogPosition> positions{{log}};
+  const auto text = [&] {
+    return of_stranger.call<&LogReader::read>(positions, std::uint32_t{1000}).get().at(0).text;
+  };
+  EXPECT_EQ(text(), "one\ntwo\n");
+  own.call<&LogReader::log_opened>(log, std::uint64_t{4}).get();
+  EXPECT_EQ(text(), "two\n");
 }
 
 }  // namespace
