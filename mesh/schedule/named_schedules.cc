@@ -74,10 +74,16 @@ std::vector<int> place_stages(StagePlacement placement, int actors, int chunks) 
 
 Schedule make_schedule(const ScheduleRequest& request) {
   const NamedSchedule& named = find_named_schedule(request.name);
-  if (request.actors < 1 || request.microbatches < 1 || request.chunks < 0 || request.group < 0) {
+  if (request.actors < 1 || request.microbatches < 1) {
     throw_error(ErrorCode::kInvalidArgument,
                 "a schedule needs at least 1 actor and 1 microbatch, got {} and {}", request.actors,
                 request.microbatches);
+  }
+  if (request.chunks < 0 || request.group < 0) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "stages per actor and microbatches per group are at least 1, or 0 for the default, "
+                "got {} and {}",
+                request.chunks, request.group);
   }
   ScheduleRequest full = request;
   if (full.chunks == 0) full.chunks = named.chunks;

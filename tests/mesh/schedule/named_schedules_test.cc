@@ -12,6 +12,7 @@
 #include "core/base/sha256.h"
 #include "mesh/schedule/early_reductions.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -156,8 +157,17 @@ TEST(NamedSchedules, UnknownNameSaysTheNearest) {
 }
 
 TEST(NamedSchedules, ImpossibleCountsAreRefused) {
-  EXPECT_THROW(make_schedule("gpipe", 0, 2), Error);
-  EXPECT_THROW(make_schedule("gpipe", 2, 0), Error);
+  const auto refused = [](const ScheduleRequest& request) {
+    return test::refused_argument([&] { make_schedule(request); });
+  };
+  EXPECT_EQ(refused({"gpipe", 0, 2}),
+            "a schedule needs at least 1 actor and 1 microbatch, got 0 and 2");
+  EXPECT_EQ(refused({"gpipe", 2, 0}),
+            "a schedule needs at least 1 actor and 1 microbatch, got 2 and 0");
+  const std::string negative =
+      "stages per actor and microbatches per group are at least 1, or 0 for the default, got ";
+  EXPECT_EQ(refused({"interleaved-1f1b", 2, 2, -1, 0}), negative + "-1 and 0");
+  EXPECT_EQ(refused({"interleaved-1f1b", 2, 2, 0, -3}), negative + "0 and -3");
   EXPECT_THROW(make_schedule("zb-v", 3, 2), Error);
   EXPECT_THROW(make_schedule({"1f1b", 2, 2, 2, 0}), Error);
   EXPECT_THROW(make_schedule({"zb-v", 2, 2, 3, 0}), Error);
