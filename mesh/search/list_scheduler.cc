@@ -1,7 +1,6 @@
 #include "mesh/search/internal/list_scheduler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <queue>
@@ -87,6 +86,12 @@ class ListScheduler {
     double held = 0;
   };
 
+  /// Next action of a stage, with its start in the pattern and the time at which it is ready.
+  struct Next {
+    double due = 0, ready = 0;
+    Action action;
+  };
+
   struct Lane {
     std::size_t receiver = 0;  ///< Receiving stage.
     std::size_t actor = 0;
@@ -154,17 +159,11 @@ class ListScheduler {
 
   /// Returns the first ready action of the pattern, unless it would delay an earlier one.
   std::optional<Action> choose_by_pattern(std::size_t actor, double time) {
-    struct Next {
-      double due = 0, ready = 0;
-      Action action;
-    };
-    std::array<Next, 24> next;
-    std::size_t count = 0;
+    next_.clear();
     const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch,
                          double ready) {
       const double due = policy_.pattern->starts[s][pass] + microbatch * policy_.pattern->period;
-      if (count < next.size())
-        next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
+      next_.push_back({due, ready, {s, kind, static_cast<int>(microbatch)}});
     };
     for (const int s : actors_[actor].stages) {
       const Stage& one = stage(s);
@@ -179,17 +178,16 @@ class ListScheduler {
       if (one.weights < one.inputs) add(s, 2, ActionKind::kWeightGrad, one.weights, time);
     }
     const Next* best = nullptr;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (next[i].ready <= time && (best == nullptr || next[i].due < best->due)) best = &next[i];
+    for (const Next& one : next_) {
+      if (one.ready <= time && (best == nullptr || one.due < best->due)) best = &one;
     }
     if (best == nullptr) return std::nullopt;
     if (policy_.weights[actor] == ListPolicy::Weights::kImmediately) return best->action;
     const double end = time + seconds(best->action);
-    const bool holds_up = std::any_of(
-        next.begin(), next.begin() + static_cast<std::ptrdiff_t>(count), [&](const Next& other) {
-          return other.due < best->due && other.ready > time &&
-                 other.ready < end - 1e-9 * policy_.pattern->period;
-        });
+    const bool holds_up = std::ranges::any_of(next_, [&](const Next& other) {
+      return other.due < best->due && other.ready > time &&
+             other.ready < end - 1e-9 * policy_.pattern->period;
+    });
     // The awaited input wakes the actor.
     return holds_up ? std::nullopt : std::optional(best->action);
   }
@@ -308,6 +306,7 @@ class ListScheduler {
   std::vector<Actor> actors_;
   std::vector<double> seconds_;  ///< Durations of F, I and W, by stage.
   std::vector<Lane> lanes_;      ///< Two per edge: activations, gradients.
+  std::vector<Next> next_;       ///< Scratch of choose_by_pattern().
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> queue_;
 };
