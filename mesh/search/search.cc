@@ -52,6 +52,10 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
 }
 
 [[noreturn]] void throw_nothing_fits(const SearchRequest& request) {
+  if (request.memory_of_actor.empty())
+    throw_error(ErrorCode::kInternal,
+                "no schedule of {} stages on {} actors finishes, although memory is unlimited",
+                request.actor_of_stage.size(), num_actors(request.actor_of_stage));
   std::vector<double> least(request.memory_of_actor.size(), 0);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
     least[request.actor_of_stage[stage]] += request.costs.stages[stage].activations;
@@ -278,7 +282,7 @@ SearchResult search_placed_schedule(int actors, SearchRequest request,
       simulated += found.simulated;
       bound = std::min(bound, found.bound);
       bound_in_memory = std::min(bound_in_memory, found.bound_in_memory);
-      if (best && best->simulation.makespan <= found.simulation.makespan) continue;
+      if (best && best->simulation.step_time <= found.simulation.step_time) continue;
       best = std::move(found);
       placed_costs = request.costs;
     } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "core/base/error.h"
 #include "mesh/schedule/named_schedules.h"
@@ -176,6 +177,33 @@ TEST(SearchPlaced, PicksTheBestPlacement) {
     EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
   // Half stages start the last actor twice as early. zb-v takes 25.5, close to the optimum.
   EXPECT_LE(result.simulation.makespan, 25.5);
+}
+
+TEST(SearchPlaced, PicksThePlacementOfTheShortestStep) {
+  for (const int seed : {8, 16, 20}) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto upto = [&](double most) {
+      return most * static_cast<double>(random() % 1000) / 1e3;
+    };
+    SearchRequest request = request_of(2, 2 + seed % 4, {}, upto(1));
+    request.budget = 20'000;
+    for (StageCosts& stage : request.costs.stages) {
+      stage = {0.5 + upto(1), 0.5 + upto(1), 0.5 + upto(1)};
+      stage.reduce_grad = upto(6);
+      stage.optimizer = upto(2);
+    }
+    ScheduleCosts costs;
+    const double placed = search_placed_schedule(2, request, costs).simulation.step_time;
+    for (const auto& [placement, chunks] :
+         {std::pair(StagePlacement::kOnePerActor, 1), std::pair(StagePlacement::kLooped, 2),
+          std::pair(StagePlacement::kVShaped, 2)}) {
+      SearchRequest one = request;
+      one.actor_of_stage = place_stages(placement, 2, chunks);
+      one.costs = split_stages(request.costs, chunks);
+      EXPECT_LE(placed, search_schedule(one).simulation.step_time * (1 + 1e-9));
+    }
+  }
 }
 
 /// Adds S, T and input passes that take a fraction of a forward.
