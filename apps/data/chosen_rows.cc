@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "core/base/check.h"
@@ -67,7 +68,12 @@ ChosenRows::ChosenRows(const fs::path& folder, const std::string& data_digest, s
 
 void ChosenRows::write(const fs::path& folder, std::span<const std::uint32_t> rows, std::size_t of,
                        const std::string& data_digest) {
-  fs::create_directories(folder);
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable,
+                "cannot make the folder {} for the chosen rows: {}; name another folder",
+                folder.string(), failed.message());
   std::string bytes;
   for (const std::uint32_t row : rows)
     for (const int shift : {0, 8, 16, 24}) bytes += static_cast<char>(row >> shift & 0xff);

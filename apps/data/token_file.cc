@@ -1,13 +1,9 @@
 #include "apps/data/token_file.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <vector>
 
 #include "core/base/check.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 
@@ -34,24 +30,17 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   header.id_bytes = vocabulary <= 65536 ? 2 : 4;
   header.vocabulary = vocabulary;
   header.count = ids.size();
-  std::vector<std::byte> payload(ids.size() * header.id_bytes);
+  std::string content(sizeof header + ids.size() * header.id_bytes, '\0');
+  char* const payload = content.data() + sizeof header;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     WEFT_CHECK(ids[i] >= 0 && ids[i] < vocabulary, "token {} of a vocabulary of {}", ids[i],
                vocabulary);
-    std::memcpy(payload.data() + i * header.id_bytes, &ids[i], header.id_bytes);  // little endian
+    std::memcpy(payload + i * header.id_bytes, &ids[i], header.id_bytes);  // little endian
   }
-  std::memcpy(header.sha256, weft::sha256(payload).data(), sizeof header.sha256);
-
-  std::filesystem::path temporary = path;
-  temporary += ".tmp" + std::to_string(::getpid());
-  std::ofstream out(temporary, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&header), sizeof header);
-  out.write(reinterpret_cast<const char*>(payload.data()), payload.size());
-  out.close();
-  if (!out)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
-                std::strerror(errno));
-  std::filesystem::rename(temporary, path);
+  const std::string digest = weft::sha256(std::as_bytes(std::span(content)).subspan(sizeof header));
+  std::memcpy(header.sha256, digest.data(), sizeof header.sha256);
+  std::memcpy(content.data(), &header, sizeof header);
+  write_atomically(path, content, 0666);
 }
 
 bool TokenFile::is_token_file(std::string_view bytes) {

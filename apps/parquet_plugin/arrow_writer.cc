@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "apps/parquet_plugin/arrow_files.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
@@ -71,7 +72,7 @@ class ArrowWriter final : public ParquetWriter {
       if (file_) throw_unless_ok(file_->Close());
       throw_unless_ok(stream_->Close());
     });
-    std::filesystem::rename(temporary_, path_);
+    rename_file(temporary_, path_);
     is_closed_ = true;
   }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
@@ -177,9 +178,7 @@ void MetricsFile::rewrite_file() {
   try {
     write_fully(fd_, text, temporary);
     flush_fully(fd_, temporary);
-    if (::rename(temporary.c_str(), path_.c_str()) != 0)
-      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path_.string(),
-                  std::strerror(errno));
+    rename_file(temporary, path_);
     size_ = std::ssize(text);
   } catch (...) {
     close();
@@ -233,7 +232,7 @@ void copy_metrics(const fs::path& from, const fs::path& to) {
   try {
     write_fully(fd, text, temporary);
     flush_fully(fd, temporary);
-    fs::rename(temporary, to);
+    rename_file(temporary, to);
   } catch (...) {
     ::close(fd);
     throw;

@@ -87,7 +87,7 @@ void NpyWriter::commit() {
   if (::fsync(fd_) != 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot flush {} to the disk: {}",
                 temporary_.string(), std::strerror(errno));
-  std::filesystem::rename(temporary_, path_);
+  rename_file(temporary_, path_);
   ::close(std::exchange(fd_, -1));
   flush_to_disk(path_.parent_path());
 }

@@ -7,6 +7,7 @@
 
 #include "apps/run_files/safetensors.h"
 #include "apps/train/model_parameters.h"
+#include "core/base/durable_file.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -62,7 +63,7 @@ std::optional<Error> BestParameters::write(std::int64_t step, double validation_
     });
     by_disk = true;
     values.flush();
-    fs::rename(temporary, path_);
+    rename_file(temporary, path_);
   } catch (...) {
     const Error error = current_error();
     std::error_code ignored;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include "core/base/error.h"
@@ -52,26 +53,35 @@ void write_new(const fs::path& path, const std::string& content, ::mode_t mode) 
   }
 }
 
-void rename_to(const fs::path& from, const fs::path& to) {
+}  // namespace
+
+void rename_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
   fs::rename(from, to, failed);
   if (failed)
     throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", to.string(), failed.message());
 }
 
-}  // namespace
+void write_in_place(const fs::path& path, const std::string& content) {
+  std::ofstream out(path, std::ios::binary);
+  out << content;
+  out.close();
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                std::strerror(errno));
+}
 
 void write_atomically(const fs::path& path, const std::string& content, ::mode_t mode) {
   const fs::path temporary = temporary_name_of(path);
   write_new(temporary, content, mode);
-  rename_to(temporary, path);
+  rename_file(temporary, path);
 }
 
 void write_durably(const fs::path& path, const std::string& content) {
   const fs::path temporary = temporary_name_of(path);
   write_new(temporary, content, 0666);
   flush_to_disk(temporary);
-  rename_to(temporary, path);
+  rename_file(temporary, path);
   flush_to_disk(path.parent_path());
 }
 

@@ -92,9 +92,13 @@ void Preparation::link_vectors(const fs::path& file, std::uint64_t rows, std::si
   result.rows = rows;
   result.width = width;
   result.digest = digest;
-  std::error_code no_links;
-  fs::create_symlink(fs::absolute(file), result.vectors(), no_links);
-  if (no_links) fs::copy_file(file, result.vectors(), fs::copy_options::overwrite_existing);
+  std::error_code failed;
+  fs::create_symlink(fs::absolute(file), result.vectors(), failed);
+  if (!failed) return;  // else the file system has no symlinks
+  fs::copy_file(file, result.vectors(), fs::copy_options::overwrite_existing, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot copy {} to {}: {}; give another `scratch`",
+                file.string(), result.vectors().string(), failed.message());
 }
 
 void Preparation::append_utility(std::span<const float> utility) {

@@ -64,6 +64,13 @@ TEST_F(ChosenRowsTest, ASubsetOfOtherDataIsRefusedByItsDigest) {
   EXPECT_THAT(refusal(11).message(), HasSubstr("(10 rows"));
 }
 
+TEST_F(ChosenRowsTest, AFolderThatCannotBeMadeIsNamed) {
+  std::ofstream(folder_.string()) << "a file";
+  const Error error = test::error_of([&] { write({1, 2}); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr(folder_.string()), HasSubstr("another folder")));
+}
+
 TEST_F(ChosenRowsTest, DamagedFilesAreNamed) {
   EXPECT_EQ(refusal().code(), ErrorCode::kNotFound);
   const auto damage = [&](std::vector<std::uint32_t> rows) {

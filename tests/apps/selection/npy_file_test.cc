@@ -109,6 +109,14 @@ TEST_F(NpyFileTest, ReadsWhatIsWrittenInBlocks) {
   EXPECT_THAT(header, HasSubstr("'shape': (6,), }"));
 }
 
+TEST_F(NpyFileTest, AFileThatCannotBePutInPlaceIsNamed) {
+  std::filesystem::create_directories(file() / "in the way");
+  NpyWriter writer(file(), 1);
+  const Error error = test::error_of([&] { writer.commit(); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("cannot write " + file().string() + ":"));
+}
+
 TEST_F(NpyFileTest, ReadsIntegersWhereTheyAreAskedFor) {
   const auto read = [&] {
     const NpyFile npy(file(), NpyFile::Elements::kIntegers);
