@@ -14,6 +14,7 @@
 #include "apps/data/corpus.h"
 #include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "core/base/sha256.h"
@@ -34,13 +35,6 @@ std::string read_all(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-void write_all(const fs::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-  out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
-}
-
 std::string folder_name(const TextDataConfig& config, const std::string& text) {
   const bool bytes = config.tokenizer == TextDataConfig::TokenizerKind::kBytes;
   const std::string text_hash = sha256(std::as_bytes(std::span(text)));
@@ -59,8 +53,8 @@ void write_tokens(const fs::path& path, const Tokenizer& tokenizer, std::string_
     const std::string_view character =
         part.substr(*at, std::max<std::size_t>(utf8_length(part, *at), 1));
     throw_error(ErrorCode::kInvalidArgument,
-                "{}: the tokenizer cannot restore the character '{}' at byte {}: replace it, or "
-                "set `tokenizer: bytes`",
+                "{}: the tokenizer cannot restore the character '{}', which is first at byte {}: "
+                "replace it, or set `tokenizer: bytes`",
                 config.text, character, text.find(character));
   }
   TokenFile::write(path, ids, tokenizer.vocabulary_size());
@@ -72,7 +66,7 @@ void make(const fs::path& folder, const TextDataConfig& config, const std::strin
       config.tokenizer == TextDataConfig::TokenizerKind::kBytes
           ? byte_tokenizer()
           : train_bpe_tokenizer(split.train, config.vocabulary, split.validation);
-  write_all(folder / "tokenizer.model", tokenizer->serialized());
+  write_atomically(folder / "tokenizer.model", tokenizer->serialized(), 0666);
   write_tokens(folder / "train.tokens", *tokenizer, split.train, config, text);
   write_tokens(folder / "validation.tokens", *tokenizer, split.validation, config, text);
   const TokenFile train(folder / "train.tokens");
@@ -89,7 +83,12 @@ void make(const fs::path& folder, const TextDataConfig& config, const std::strin
                                       {"train_tokens", train.size()},
                                       {"validation_tokens", validation.size()},
                                       {"unigram_loss", unigram_loss(train, validation)}};
-  write_all(folder / "dataset.json", description.dump(2) + "\n");
+  write_atomically(folder / "dataset.json", description.dump(2) + "\n", 0666);
+}
+
+[[noreturn]] void throw_unwritable(const fs::path& cache, const std::error_code& why) {
+  throw_error(ErrorCode::kUnavailable, "cannot write to the cache {}: {}; free space there, or {}",
+              cache.string(), why.message(), kCacheRemedy);
 }
 
 }  // namespace
@@ -109,30 +108,31 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
   const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
   check_trusted_owner(cache, kCacheRemedy);
   const fs::path folder = cache / folder_name(config, text);
+  std::error_code failed;
   if (fs::exists(folder)) {
     try {
       return open(folder);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kDataLoss && error.code() != ErrorCode::kNotFound) throw;
-      fs::remove_all(folder);  // damaged, so prepared again
+      fs::remove_all(folder, failed);  // damaged, so prepared again
     }
+    if (failed) throw_unwritable(cache, failed);
   }
   const fs::path building = cache / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
-  std::error_code failed;
   fs::create_directories(building, failed);
-  if (failed)
-    throw_error(
-        ErrorCode::kUnavailable,
-        "cannot write to the cache {}: {}; name another folder with `data: {{cache: FOLDER}}`",
-        cache.string(), failed.message());
+  if (failed) throw_unwritable(cache, failed);
+  std::error_code ignored;
   try {
     make(building, config, text);
   } catch (...) {
-    fs::remove_all(building, failed);
+    fs::remove_all(building, ignored);
     throw;
   }
   fs::rename(building, folder, failed);
-  if (failed) fs::remove_all(building);  // another process created the same folder first
+  if (failed) fs::remove_all(building, ignored);
+  // Another process may have created the same folder first.
+  if (failed && failed != std::errc::directory_not_empty && failed != std::errc::file_exists)
+    throw_unwritable(cache, failed);
   return open(folder);
 }
 
@@ -142,7 +142,7 @@ TextDataset TextDataset::open(const fs::path& folder) {
     check_trusted_owner(folder / file, kCacheRemedy);
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
   if (!description.is_object() || !description.contains("tokenizer_sha256") ||
-      !description.contains("unigram_loss"))
+      !description.contains("unigram_loss") || !description["unigram_loss"].is_number())
     throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "dataset.json").string());
   if (sha256_file(folder / "tokenizer.model") != description["tokenizer_sha256"])
     throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "tokenizer.model").string());

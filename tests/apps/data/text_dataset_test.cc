@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <set>
@@ -16,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -269,6 +271,33 @@ TEST_F(DatasetTest, ADamagedCacheIsMadeAgain) {
   EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
   std::ofstream(folder / "tokenizer.model") << "x";
   EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
+  std::ifstream in(folder / "dataset.json");
+  nlohmann::json description = nlohmann::json::parse(in);
+  description["unigram_loss"] = "a word";
+  std::ofstream(folder / "dataset.json") << description;
+  EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
+}
+
+TEST_F(DatasetTest, AFailedRenameIsReportedWithItsReason) {
+  const TextDataConfig wanted = config(some_text());
+  const fs::path folder = TextDataset::prepare(wanted).folder;
+  fs::remove_all(folder);
+  fs::create_symlink("absent", folder);  // a folder cannot replace it
+  const Error error = test::error_of([&] { TextDataset::prepare(wanted); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(),
+              ::testing::AllOf(::testing::HasSubstr("cannot write to the cache " + wanted.cache),
+                               ::testing::HasSubstr("Not a directory"),
+                               ::testing::HasSubstr("{cache: FOLDER}")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(wanted.cache), {}), 1) << "only the link is left";
+}
+
+TEST_F(DatasetTest, ATokenFileThatCannotBeWrittenIsReportedWithItsReason) {
+  fs::create_directories(root_ / "folder" / "in the way");
+  const std::vector<std::int32_t> ids = {1, 2};
+  const Error error = test::error_of([&] { TokenFile::write(root_ / "folder", ids, 10); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(), ::testing::HasSubstr((root_ / "folder").string()));
 }
 
 TEST_F(DatasetTest, WhatAnotherUserMayHaveMadeIsNotTrainedOn) {
