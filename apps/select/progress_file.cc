@@ -47,10 +47,11 @@ nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds) {
 ProgressFile::ProgressFile(const std::filesystem::path& folder) : path_(folder / "progress.json") {
   std::ifstream stream(path_);
   if (!stream) return;
-  json_ = nlohmann::ordered_json::parse(stream, nullptr, false);
   try {
+    json_ = nlohmann::ordered_json::parse(stream);
+    (void)json_.get_ref<const nlohmann::ordered_json::object_t&>();  // throws for an array or value
     graph();
-    if (json_.contains("selection")) progress_of(json_.at("selection"));
+    if (json_.contains("selection")) selection(json_.at("digest").get<std::string>());
   } catch (const nlohmann::json::exception&) {
     throw_error(ErrorCode::kDataLoss,
                 "{} is damaged: it has no progress of the selection; remove it to start again",
