@@ -135,7 +135,8 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
                {.on_progress = note,
                 .save_progress = [&](const GraphProgress& now) { progress.write(now); }})
           .run(progress.graph());
-  workers.all().call<&GraphWorker::clean>().get();
+  // The run needs no worker for this any more, so a death does not matter.
+  (void)workers.all().call_collect<&GraphWorker::clean>().get();
   // An empty search name means that the neighbours were given.
   const std::string how = summary.search.empty()
                               ? "as they were given"
@@ -403,7 +404,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       prepared && prepared->width > 0 && !config.neighbours && !prepared->has_neighbours;
   draw_pictures(selection, summary, reached, config, has_map ? &*prepared : nullptr, run.out);
   progress.remove();
-  workers.all().call<&SelectionWorker::clean>().get();
+  (void)workers.all().call_collect<&SelectionWorker::clean>().get();
 
   nlohmann::ordered_json json = {
       {"name", config.name},

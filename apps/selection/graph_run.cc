@@ -359,7 +359,9 @@ GraphSummary GraphRun::run(GraphProgress progress) {
     }
     finish();
   }
-  summary_.workers = workers_.all().call<&GraphWorker::resource_usage>().get();
+  summary_.workers = repeat([](const auto& workers) {
+    return workers.template call<&GraphWorker::resource_usage>().get();
+  });
   return summary_;
 }
 

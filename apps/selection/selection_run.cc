@@ -201,7 +201,9 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
        }))
     for (const std::string& digest : of_worker) digests += digest;
   summary_.digest = sha256(std::as_bytes(std::span(digests)));
-  summary_.workers = workers_.all().call<&SelectionWorker::resource_usage>().get();
+  summary_.workers = repeat([](const auto& workers) {
+    return workers.template call<&SelectionWorker::resource_usage>().get();
+  });
   return summary_;
 }
 
@@ -211,10 +213,11 @@ void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& vi
   for (std::size_t rank = 0; rank < owners.size(); ++rank) {
     for (const std::uint32_t shard : owners[rank]) {
       for (std::uint64_t first = 0;;) {
-        const auto part = workers_.all()
-                              .rank(static_cast<std::int64_t>(rank))
-                              .call<&SelectionWorker::results>(shard, first)
-                              .get();
+        const auto part = repeat([&](const auto& workers) {
+          return workers.rank(static_cast<std::int64_t>(rank))
+              .template call<&SelectionWorker::results>(shard, first)
+              .get();
+        });
         if (part.empty()) break;
         for (const ResultPoint& point : part) visit(point);
         first += part.size();

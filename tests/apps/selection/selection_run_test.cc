@@ -155,6 +155,19 @@ TEST_F(SelectionRunTest, AWorkerMayDieBeforeAnyCall) {
   }
 }
 
+TEST_F(SelectionRunTest, AWorkerMayDieWhileResultsAreRead) {
+  const SelectionPlan what = plan("v");
+  LocalWorkers local(3);
+  SelectionRun run(local, what, {});
+  run.run();
+  std::vector<PointId> chosen;
+  run.each_result([&](const ResultPoint& point) {
+    if (chosen.empty()) local.kill(2);
+    chosen.push_back(point.id);
+  });
+  EXPECT_EQ(chosen, expected(what));
+}
+
 TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
   SelectionPlan what = plan("d");
   what.settings.use_bounding = true;
