@@ -261,18 +261,28 @@ std::uint32_t SelectConfig::num_workers() const {
 
 std::filesystem::path SelectConfig::prepared() const {
   // Named by a hash of the input's options, as several selections may share a scratch folder.
-  const std::string provenance =
+  std::string provenance =
       fmt::format("{} {} {} {} {} {} {} {} {}", input->path, input->vector, input->utility,
                   input->id, input->neighbours, input->words, input->width,
                   input->pieces ? input->pieces->sequence : 0, input->seed);
+  if (input->pieces) {
+    const TextDataConfig& data = input->pieces->data;
+    provenance += fmt::format(" {} {} {}", static_cast<int>(data.tokenizer), data.vocabulary,
+                              data.validation_fraction);
+  }
   return scratch / ("input-" + sha256(std::as_bytes(std::span(provenance))).substr(0, 12));
 }
 
 std::filesystem::path SelectConfig::store() const {
   if (points) return *points;
-  if (input)
-    return prepared() /
-           fmt::format("points-{}-{}", num_local_peers, std::lround(similarity_floor * 1000));
+  if (input) {
+    const auto path = [](const auto& file) { return file ? file->string() : std::string(); };
+    const std::string options = fmt::format("{} {} {} {}", path(neighbours), path(similarities),
+                                            recall, plan.settings.seed);
+    return prepared() / fmt::format("points-{}-{}-{}", num_local_peers,
+                                    std::lround(similarity_floor * 1000),
+                                    sha256(std::as_bytes(std::span(options))).substr(0, 8));
+  }
   return scratch / fmt::format("generated-{}-{}", generated.points, generated.seed);
 }
 
