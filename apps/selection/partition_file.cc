@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "apps/selection/rounds.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
@@ -12,10 +11,6 @@ namespace {
 constexpr std::size_t kRecordBytes = 14, kRecordEdgeBytes = 6;
 
 }  // namespace
-
-std::uint32_t PartitionAssigner::operator()(PointId point) const {
-  return partition_of(point, seed_, round_, partitions_);
-}
 
 void write_partition_record(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
                             const PartitionAssigner& partition_of) {

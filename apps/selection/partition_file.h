@@ -7,22 +7,10 @@
 
 #include "apps/selection/objective.h"
 #include "apps/selection/point_store.h"
+#include "apps/selection/rounds.h"
 #include "core/codec/bytes.h"
 
 namespace weft::apps {
-
-/// Function object that returns the partition of a point in one round: see partition_of().
-class PartitionAssigner final {
- public:
-  PartitionAssigner(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
-      : seed_(seed), round_(round), partitions_(partitions) {}
-  std::uint32_t operator()(PointId point) const;
-  std::uint32_t partitions() const { return partitions_; }
-
- private:
-  std::uint64_t seed_;
-  std::uint32_t round_, partitions_;
-};
 
 /// Writes the record of a point for its partition: id u32, gain i64, number of edges u16, then id
 /// u32 and similarity u16 of each neighbour that would be in the same partition.

@@ -8,16 +8,23 @@ namespace weft::apps {
 /// Number of a point of the ground set, from 0 in the order of the input.
 using PointId = std::uint32_t;
 
-/// Returns a pseudo-random number that depends on its three arguments alone (finaliser of
-/// SplitMix64; Steele et al., OOPSLA 2014). It breaks ties, assigns partitions and samples edges
-/// alike on every machine and for any number of workers. Not cryptographic.
+/// Returns a pseudo-random number that depends on its arguments alone (finaliser of SplitMix64;
+/// Steele et al., OOPSLA 2014). `key` is a hash_key(). It breaks ties, assigns partitions and
+/// samples edges alike on every machine and for any number of workers. Not cryptographic.
+constexpr std::uint64_t point_hash(std::uint64_t point, std::uint64_t key) {
+  std::uint64_t x = key + point;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// Returns the key of point_hash() for a seed and a purpose.
+constexpr std::uint64_t hash_key(std::uint64_t seed, std::uint64_t purpose) {
+  return point_hash(purpose, point_hash(0x9e3779b97f4a7c15, seed));
+}
+
 constexpr std::uint64_t point_hash(std::uint64_t point, std::uint64_t seed, std::uint64_t purpose) {
-  const auto mix = [](std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  };
-  return mix(mix(mix(seed + 0x9e3779b97f4a7c15) + purpose) + point);
+  return point_hash(point, hash_key(seed, purpose));
 }
 
 /// Returns a number below `bound`, drawn by a hash.

@@ -75,12 +75,6 @@ std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity) {
   return std::max<std::uint64_t>(ceil_of(points, capacity), 1);
 }
 
-std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
-                           std::uint32_t partitions) {
-  // Purposes from 2 on; 0 and 1 are for ties and edges.
-  return draw_below(partitions, point_hash(point, seed, std::uint64_t{1} + round));
-}
-
 std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
                                             std::span<const std::uint64_t> sizes) {
   std::vector<std::uint64_t> quotas(sizes.size(), 0);
@@ -145,9 +139,9 @@ RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objectiv
     RoundResult& one = result.rounds.emplace_back();
     const auto round = static_cast<std::uint32_t>(result.rounds.size());
     one.partitions = planned.partitions;
+    const PartitionAssigner partition_of(options.seed, round, one.partitions);
     std::vector<std::uint32_t> partitions;
-    for (const std::uint32_t row : left)
-      partitions.push_back(partition_of(graph.ids[row], options.seed, round, one.partitions));
+    for (const std::uint32_t row : left) partitions.push_back(partition_of(graph.ids[row]));
     result.chosen = run_round(graph, objective, options, left, partitions, planned.stay, one);
     left.clear();
     for (const ChosenPoint& point : result.chosen) left.push_back(point.row);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/selection/greedy.h"
+#include "apps/selection/point.h"
 
 namespace weft::apps {
 
@@ -19,10 +20,22 @@ std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, std:
 /// partitions overflow.
 std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity);
 
-/// Returns the random partition of a point in a round. It can be computed from a neighbour's id
-/// alone.
-std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
-                           std::uint32_t partitions);
+/// Function object that returns the random partition of a point in one round. It can be computed
+/// from a neighbour's id alone.
+class PartitionAssigner final {
+ public:
+  PartitionAssigner(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
+      // Purposes from 2 on; 0 and 1 are for ties and edges.
+      : key_(hash_key(seed, std::uint64_t{1} + round)), partitions_(partitions) {}
+  std::uint32_t operator()(PointId point) const {
+    return draw_below(partitions_, point_hash(point, key_));
+  }
+  std::uint32_t partitions() const { return partitions_; }
+
+ private:
+  std::uint64_t key_;
+  std::uint32_t partitions_;
+};
 
 /// Returns how many points each partition chooses, given their sizes: as equal as possible, `count`
 /// in total. Throws Error(kInvalidArgument) if there are fewer points.
