@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -39,9 +40,12 @@ int milliseconds_until(TimePoint end) {
   return left > 0 ? static_cast<int>(left) : 0;
 }
 
+/// Returns false, with errno, if `end` passes or polling fails.
 bool ready(int socket, short events, TimePoint end) {
   pollfd polled{socket, events, 0};
-  return ::poll(&polled, 1, milliseconds_until(end)) == 1;
+  const int count = ::poll(&polled, 1, milliseconds_until(end));
+  if (count == 0) errno = ETIMEDOUT;
+  return count == 1;
 }
 
 /// Socket that closes in its destructor.
@@ -85,6 +89,7 @@ void send_until(const actors::Address& from, const actors::Address& to, TimePoin
 double receive_until(int listener, TimePoint from, TimePoint end) {
   if (!ready(listener, POLLIN, end)) fail("no peer connected to the bandwidth probe");
   const Socket socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket < 0) fail("the bandwidth probe cannot accept a connection");
   std::vector<char> buffer(kBlock);
   std::uint64_t bytes = 0;
   while (ready(socket, POLLIN, end)) {
