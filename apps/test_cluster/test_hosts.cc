@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -61,8 +62,9 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  keeper_ = ::fork();
-  if (keeper_ == 0) {
+  keeper_.pid = ::fork();
+  const int reason = errno;
+  if (keeper_.pid == 0) {
     // Starts a session of its own, so that Ctrl-C reaches only the parent, which then stops the
     // hosts.
     ::setsid();
@@ -77,7 +79,12 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   }
   ::close(in[0]);
   ::close(out[1]);
-  keeper_stdin_ = in[1];
+  keeper_.stdin_fd = in[1];
+  if (keeper_.pid < 0) {
+    ::close(out[0]);
+    throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", options_.tool.string(),
+                ::strerror(reason));
+  }
   std::string text;
   char buffer[4096];
   // A line per host: "host0 none 198.18.0.1 198.18.1.1", then "ready: ...".
@@ -87,11 +94,8 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
     text.append(buffer, got);
   }
   ::close(out[0]);
-  if (text.find("ready:") == std::string::npos) {
-    ::close(keeper_stdin_);
-    ::waitpid(keeper_, nullptr, 0);
+  if (text.find("ready:") == std::string::npos)
     throw_error(ErrorCode::kUnavailable, "cannot make test hosts: {}", text);
-  }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line) && !line.starts_with("ready:");) {
     std::istringstream fields(line);
@@ -105,9 +109,9 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   outer_.erase(outer_.find_last_not_of('\n') + 1);
 }
 
-TestHosts::~TestHosts() {
-  ::close(keeper_stdin_);
-  ::waitpid(keeper_, nullptr, 0);
+TestHosts::Keeper::~Keeper() {
+  if (stdin_fd >= 0) ::close(stdin_fd);
+  if (pid > 0) ::waitpid(pid, nullptr, 0);
 }
 
 std::string TestHosts::run_tool(const std::string& arguments) const {

@@ -24,7 +24,6 @@ class TestHosts final {
   };
   /// Creates the hosts. Throws Error(kUnavailable) with the output of the tool.
   explicit TestHosts(Options options);
-  ~TestHosts();
   TestHosts(const TestHosts&) = delete;
   TestHosts& operator=(const TestHosts&) = delete;
 
@@ -43,11 +42,22 @@ class TestHosts final {
   std::uint64_t bytes_received(int host, int nic) const;
 
  private:
+  /// Process of the tool that keeps the hosts until its stdin closes. Waits for its exit when
+  /// destroyed.
+  struct Keeper {
+    Keeper() = default;
+    ~Keeper();
+    Keeper(const Keeper&) = delete;
+    Keeper& operator=(const Keeper&) = delete;
+
+    pid_t pid = -1;
+    int stdin_fd = -1;
+  };
+
   std::string run_tool(const std::string& arguments) const;
 
   const Options options_;
-  pid_t keeper_ = 0;
-  int keeper_stdin_ = -1;
+  Keeper keeper_;
   std::string outer_;
   std::vector<std::vector<std::string>> addresses_;
 };
