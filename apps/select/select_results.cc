@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,18 +21,22 @@
 namespace weft::apps {
 namespace {
 
-/// Returns an id as text that fits in one cell of a table.
+/// Escapes a text so that it fits in one cell of a table.
+std::string in_table(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\t') escaped += "\\t";
+    else if (c == '\n') escaped += "\\n";
+    else if (c == '\r') escaped += "\\r";
+    else if (c == '\\') escaped += "\\\\";
+    else escaped += c;
+  }
+  return escaped;
+}
+
 std::string in_table(const RowId& id) {
   if (const auto* integer = std::get_if<std::int64_t>(&id)) return std::to_string(*integer);
-  std::string text;
-  for (const char c : std::get<std::string>(id)) {
-    if (c == '\t') text += "\\t";
-    else if (c == '\n') text += "\\n";
-    else if (c == '\r') text += "\\r";
-    else if (c == '\\') text += "\\\\";
-    else text += c;
-  }
-  return text;
+  return in_table(std::get<std::string>(id));
 }
 
 /// Writer of chosen rows as Parquet, in several files that engines can read in parallel.
@@ -40,8 +45,13 @@ class ChosenParquet final {
   static constexpr std::uint64_t kRowsOfPart = 1 << 22;
 
   explicit ChosenParquet(std::filesystem::path folder) : folder_(std::move(folder)) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    std::error_code failed;
+    std::filesystem::remove_all(folder_, failed);
+    if (!failed) std::filesystem::create_directories(folder_, failed);
+    if (failed)
+      throw_error(ErrorCode::kUnavailable,
+                  "cannot make the folder {} for the chosen rows: {}; give another --out",
+                  folder_.string(), failed.message());
   }
   void append(const ChosenParquetRow& row) {
     if (rows_ % kRowsOfPart == 0) {
@@ -94,8 +104,8 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
         return value ? std::to_string(*value) : std::string();
       };
       if (has_ids) table << "\t" << in_table(place.id.value());
-      table << "\t" << place.path << "\t" << number(place.offset);
-      if (has_contents) table << "\t" << number(place.length) << "\t" << place.label;
+      table << "\t" << in_table(place.path) << "\t" << number(place.offset);
+      if (has_contents) table << "\t" << number(place.length) << "\t" << in_table(place.label);
       if (parquet)
         parquet->append({.id = place.id.value(),
                          .path = place.path,
