@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "apps/train/app_sections.h"
 #include "apps/train/training_config.h"
 #include "core/autodiff/differentiate.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 
@@ -110,7 +110,7 @@ class ReportBuilder {
                                    {"step", when},
                                    {"classes", dataset_.classes},
                                    {"confusion", scores.confusion}};
-    std::ofstream(request_.folder / "confusion.json") << json.dump() << "\n";
+    write_atomically(request_.folder / "confusion.json", json.dump() + "\n", 0666);
     return {.title = "on pictures that it was not trained with",
             .text = text_ + "\n" + confusion_table(dataset_.classes, scores),
             .prose = false,

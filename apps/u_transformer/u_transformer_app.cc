@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/data/brain_batches.h"
@@ -10,6 +9,7 @@
 #include "apps/u_transformer/segmentation.h"
 #include "apps/u_transformer/u_transformer_config.h"
 #include "core/autodiff/differentiate.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 
@@ -57,7 +57,7 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
   json["model"] = all(scores.model);
   json["usual"] = all(scores.usual);
   json["nearest"] = all(scores.nearest);
-  std::ofstream(path) << json.dump(2) << "\n";
+  write_atomically(path, json.dump(2) + "\n", 0666);
 }
 
 /// Scores the held-out slices and writes a picture of each into `folder`.
