@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <stop_token>
 
 #include "apps/bench_sharding/sharding_case.h"
@@ -46,7 +47,7 @@ struct StepCost {
   double seconds = 0;          ///< Median of measured steps; 0 if not measured.
   double forecast = 0;         ///< Seconds by playing the programs.
   double received = 0;         ///< Bytes that the busiest receiving device receives.
-  double interface_ratio = 0;  ///< Bytes received by host0's interface over `received`.
+  double interface_ratio = 0;  ///< Bytes received by host0's interface over its program's.
 };
 
 /// Cost of one layer under a layout: half the difference of kManyLayers and kFewLayers.
@@ -103,7 +104,8 @@ class ShardingBench {
     for (int i = 0; i < options_.steps; ++i) seconds.push_back(take_step(group));
     const double mean = (interface_bytes() - before) / options_.steps;
     result.seconds = median(std::move(seconds));
-    result.interface_ratio = mean / result.received;
+    // The first program runs on host0.
+    result.interface_ratio = mean / received_bytes(group.plan().train.programs.front());
     say(stderr, "{}, M/H {:g}, {} layers: {}, by its programs {}\n", c.layout, c.tokens_by_width,
         c.layers, format_seconds(result.seconds), format_seconds(result.forecast));
     std::fflush(stderr);
@@ -236,9 +238,9 @@ int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
       if (four != rows.end()) rows.push_back(bench.run(4, balanced_flops(*four, options, link)));
     }
   }
+  const std::span ratios(options.ratios);
   for (const int q : {3, 4}) {
-    for (const double m : options.ratios) {
-      if (options.quick && m != 1) continue;
+    for (const double m : options.quick ? ratios.first(1) : ratios) {
       const int devices = q * q * q;
       const std::int64_t width = q == 3 ? 27 * 18 : 512;
       Row row{devices, m, 0, {}, {}, {}};
@@ -281,7 +283,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--steps", options.steps, "Measured steps of each case")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_flag("--quick", options.quick, "Two ratios, one step");
+  app.add_flag("--quick", options.quick,
+               "Two ratios, one step; simulates larger meshes at the first ratio only");
   app.add_flag("--loopback", options.loopback, "Use loopback without limited links");
   app.add_option("--json", options.json, "Write the results there; - for stdout")
       ->type_name("FILE");

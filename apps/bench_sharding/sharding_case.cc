@@ -73,15 +73,18 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
   return model;
 }
 
+double received_bytes(const mesh::Program& program) {
+  std::uint64_t bytes = 0;
+  for (const mesh::Transfer& transfer : program.transfers)
+    if (transfer.kind != mesh::TransferPurpose::kNorm) bytes += transfer.bytes_received();
+  return static_cast<double>(bytes);
+}
+
 double received_bytes(const mesh::TrainingPlan& plan) {
-  std::uint64_t most = 0;
-  for (const mesh::Program& program : plan.train.programs) {
-    std::uint64_t bytes = 0;
-    for (const mesh::Transfer& transfer : program.transfers)
-      if (transfer.kind != mesh::TransferPurpose::kNorm) bytes += transfer.bytes_received();
-    most = std::max(most, bytes);
-  }
-  return static_cast<double>(most);
+  double most = 0;
+  for (const mesh::Program& program : plan.train.programs)
+    most = std::max(most, received_bytes(program));
+  return most;
 }
 
 double forecast_seconds(const mesh::TrainingPlan& plan, double flops_per_second) {

@@ -32,8 +32,10 @@ struct ShardingModel {
 /// layout (2d: a square, 3d: a cube) or the tokens cannot be divided.
 ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits);
 
-/// Returns the bytes per step that the busiest receiving device receives, by the programs'
-/// transfers. Transfers of gradient norms do not count.
+/// Returns the bytes per step that a device receives by its program's transfers. Transfers of
+/// gradient norms do not count.
+double received_bytes(const mesh::Program& program);
+/// Returns the bytes per step that the busiest receiving device receives.
 double received_bytes(const mesh::TrainingPlan& plan);
 
 /// Returns the seconds of a step by playing the programs on emulated devices of that many FLOP/s;
