@@ -21,6 +21,7 @@
 #include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
@@ -141,12 +142,12 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
       say(terminal, "{}", to_table(results.back()));
       std::fflush(terminal);
       // Saves the results so far, in case a later case fails.
-      write_text(options.out / "results.json", to_json(results));
+      write_in_place(options.out / "results.json", to_json(results));
     }
   }
   const std::vector<std::string> pictures = draw(results, cases, options.out);
   if (options.json == "-") say(stdout, "{}", to_json(results));
-  else if (!options.json.empty()) write_text(options.json, to_json(results));
+  else if (!options.json.empty()) write_in_place(options.json, to_json(results));
   say(terminal, "\n{}: results.json has all of it{}{}\n", options.out.string(),
       pictures.empty() ? "" : "; pictures: ", fmt::join(pictures, ", "));
   return 0;

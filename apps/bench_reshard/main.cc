@@ -26,6 +26,7 @@
 #include "apps/cli/request_options.h"
 #include "apps/cli/reshard_request.h"
 #include "apps/test_cluster/bench_program.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
@@ -76,14 +77,14 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
       std::fflush(terminal);
       results.insert(results.end(), rows.begin(), rows.end());
       // Saves the results so far, in case a later case fails.
-      write_text(options.out / "results.json", to_json(results));
+      write_in_place(options.out / "results.json", to_json(results));
     }
   }
   if (cases.size() > 1) say(terminal, "\n{}", to_summary(results, strategies.front()));
   const auto picture = draw_ratios(results, "Resharding: share of the physical limit");
   if (picture) picture->write(options.out / "ratios.svg");
   if (options.json == "-") say(stdout, "{}", to_json(results));
-  else if (!options.json.empty()) write_text(options.json, to_json(results));
+  else if (!options.json.empty()) write_in_place(options.json, to_json(results));
   say(terminal, "\n{0}/results.json has all of it{1}\n", options.out.string(),
       picture ? fmt::format(", {}/ratios.svg is a picture", options.out.string())
               : "; cases below 2 MiB are in no picture");

@@ -25,6 +25,7 @@
 #include "apps/cli/end_parsing.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/selection/generated_points.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
@@ -128,13 +129,14 @@ CentralResult run_central(const BenchOptions& options) {
 nlohmann::ordered_json run_select(const BenchOptions& options, std::uint32_t partitions,
                                   std::uint32_t rounds, std::uint32_t workers) {
   const auto file = options.out / "select.yaml";
-  std::ofstream(file) << fmt::format(
+  const std::string config = fmt::format(
       "name: bench\napp: select\ncluster: {{memory: {}, hosts: [{{name: worker0, devices: {}}}]}}\n"
       "input: {{points: {}}}\nselection: {{budget: {}%, weights: [{}, {}], bounding: {}, "
       "partitions: {}, rounds: {}, seed: {}}}\nscratch: {}\n",
       options.memory, workers, std::filesystem::absolute(options.store).string(), options.percent,
       options.weights[0], options.weights[1], options.bounding, partitions, rounds, options.seed,
       std::filesystem::absolute(options.out / "scratch").string());
+  write_in_place(file, config);
   const auto out = options.out / "run";
   std::filesystem::remove_all(out);
   const auto output = options.out / "run.txt";
@@ -224,9 +226,9 @@ int run_bench(BenchOptions options) {
     }
     draw_arms(arms, title).write(options.out / "arms.svg");
   }
-  std::ofstream(options.out / "results.json") << json.dump(2) << "\n";
+  write_in_place(options.out / "results.json", json.dump(2) + "\n");
   if (options.json == "-") say(stdout, "{}\n", json.dump(2));
-  else if (!options.json.empty()) std::ofstream(options.json) << json.dump(2) << "\n";
+  else if (!options.json.empty()) write_in_place(options.json, json.dump(2) + "\n");
   say(options.json == "-" ? stderr : stdout,
       "\n{0}/results.json has all of it, {0}/{1}.svg is a picture\n", options.out.string(),
       options.grid ? "grid" : "arms");

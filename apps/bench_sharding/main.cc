@@ -15,6 +15,7 @@
 #include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/statistics.h"
@@ -251,9 +252,9 @@ int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
     }
   }
   say(terminal, "{}", table_of(rows, shaped));
-  write_text(options.out / "results.json", to_json(rows));
+  write_in_place(options.out / "results.json", to_json(rows));
   if (options.json == "-") say(stdout, "{}", to_json(rows));
-  else if (!options.json.empty()) write_text(options.json, to_json(rows));
+  else if (!options.json.empty()) write_in_place(options.json, to_json(rows));
   say(terminal,
       "\n1d, 3d: a layer of a GPT of width {}, forward and backward, one microbatch; devices take "
       "no time. law: (q^2+q+1) m/(4m+3).\n{}: results.json has all of it\n",

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
@@ -62,12 +61,6 @@ std::filesystem::path find_hosts_tool(bool loopback, const std::string& conseque
   if (refusal.empty()) return tool;
   say(terminal, "Running on this machine's loopback: {} ({})\n", consequence, refusal);
   return {};
-}
-
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
 }
 
 }  // namespace weft::apps

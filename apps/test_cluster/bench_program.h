@@ -34,7 +34,4 @@ int run_until_signal(const std::function<int(const std::stop_token&)>& work);
 std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence,
                                       std::FILE* terminal);
 
-/// Writes a file. Throws Error(kUnavailable) if that fails.
-void write_text(const std::filesystem::path& path, const std::string& text);
-
 }  // namespace weft::apps

@@ -2,25 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
 #include "apps/run_files/loss_plot.h"
 #include "apps/run_files/timeline_plot.h"
-#include "core/base/error.h"
+#include "core/base/durable_file.h"
 #include "core/trace/chrome_trace.h"
 
 namespace weft::apps {
-
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
-                std::strerror(errno));
-}
 
 void write_step_pictures(const std::vector<DeviceTrace>& traces, const std::string& name,
                          const std::string& subtitle, const RunDirectory& directory) {
@@ -34,7 +21,7 @@ void write_step_pictures(const std::vector<DeviceTrace>& traces, const std::stri
 
 void write_reports(const RunSummary& summary, const std::vector<StepMetrics>& steps,
                    const RunDirectory& directory) {
-  write_text(directory.summary(), to_json(summary));
+  write_atomically(directory.summary(), to_json(summary), 0666);
   draw_losses(steps, summary.baseline, summary.name + ": loss").write(directory.loss_plot());
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,6 @@
 namespace weft::apps {
 
 // Writers of a run's report files. All throw Error(kUnavailable) if the disk refuses a file.
-
-void write_text(const std::filesystem::path& path, const std::string& text);
 
 /// Writes timeline.svg of a typical step and trace.json. Writes nothing if no step was traced.
 void write_step_pictures(const std::vector<DeviceTrace>& traces, const std::string& name,

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +23,7 @@
 #include "apps/train/progress_reporter.h"
 #include "apps/train/resume.h"
 #include "apps/train/run_reports.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/base/terminal.h"
@@ -527,8 +525,9 @@ class Loop {
     }
     const FinalReport& report = summary_.report;
     try {
-      write_text(report.prose ? environment_.directory.sample() : environment_.directory.scores(),
-                 report.text + "\n");
+      write_atomically(
+          report.prose ? environment_.directory.sample() : environment_.directory.scores(),
+          report.text + "\n", 0666);
     } catch (const Error& error) {
       progress_.note("  " + error.message());  // the screen shows the report anyway
     }
