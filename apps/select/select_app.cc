@@ -120,7 +120,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
   if (!prepared.has_uniform_utility) settings.input.utilities = prepared.utility().string();
   settings.store = config.store().string();
   settings.scratch = (config.prepared() / "graph").string();
-  settings.count = config.num_local_peers;
+  settings.count = config.num_neighbours;
   settings.floor = fraction_of(config.similarity_floor);
   settings.seed = config.plan.settings.seed;
   settings.shards =

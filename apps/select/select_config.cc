@@ -116,7 +116,7 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
 }
 
 void read_graph(const ConfigNode& node, SelectConfig& config) {
-  node.read("neighbors", config.num_local_peers,
+  node.read("neighbors", config.num_neighbours,
             KeyDescription("Most similar rows that count as a row's neighbours").unit("rows"),
             {.min = 1, .max = 1000});
   node.read("recall", config.recall, "Share of the true neighbours that the search has to find",
@@ -279,7 +279,7 @@ std::filesystem::path SelectConfig::store() const {
     const auto path = [](const auto& file) { return file ? file->string() : std::string(); };
     const std::string options = fmt::format("{} {} {} {}", path(neighbours), path(similarities),
                                             recall, plan.settings.seed);
-    return prepared() / fmt::format("points-{}-{}-{}", num_local_peers,
+    return prepared() / fmt::format("points-{}-{}-{}", num_neighbours,
                                     std::lround(similarity_floor * 1000),
                                     sha256(std::as_bytes(std::span(options))).substr(0, 8));
   }

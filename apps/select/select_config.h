@@ -37,7 +37,7 @@ struct SelectConfig {
   /// `input.neighbors`: .npy files of ids and similarities. If absent, neighbours are searched
   /// among the vectors or read from a column of the input.
   std::optional<std::filesystem::path> neighbours = {}, similarities = {};
-  std::uint32_t num_local_peers = 10;
+  std::uint32_t num_neighbours = 10;
   double recall = 0.95;
   double similarity_floor = 0;
   Budget budget;

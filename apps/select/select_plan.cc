@@ -30,7 +30,7 @@ std::optional<KnownPoints> known_points(const SelectConfig& config) {
 
 KnownPoints forecast_points(const SelectConfig& config, const InputSize& size) {
   const bool are_given = config.neighbours || !config.input->neighbours.empty();
-  return {size.rows, size.rows * config.num_local_peers * 16 / 10,
+  return {size.rows, size.rows * config.num_neighbours * 16 / 10,
           static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, size.rows)),
           false, are_given ? 0 : size.width};
 }
