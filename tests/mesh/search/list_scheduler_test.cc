@@ -14,7 +14,7 @@ TEST(ListScheduler, FollowsAPatternOfManyStagesOnOneActor) {
   PeriodicPattern pattern{3 * kStages, {}};
   for (int s = 0; s < kStages; ++s)
     pattern.starts.push_back({1.0 * s, 2.0 * kStages - 1 - s, 2.0 * kStages + s});
-  ListPolicy policy = pattern_policy(request, pattern, 0, ListPolicy::Weights::kAtOnce);
+  ListPolicy policy = pattern_policy(request, pattern, 0, ListPolicy::Weights::kImmediately);
   policy.in_flight.assign(kStages, kMicrobatches);
   const auto schedule = list_schedule(request, policy);
   ASSERT_TRUE(schedule);
