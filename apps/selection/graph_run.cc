@@ -359,7 +359,7 @@ GraphSummary GraphRun::run(GraphProgress progress) {
     }
     finish();
   }
-  summary_.workers = repeat([](const auto& workers) {
+  summary_.workers = run_with_recovery([](const auto& workers) {
     return workers.template call<&GraphWorker::resource_usage>().get();
   });
   return summary_;

@@ -201,7 +201,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
        }))
     for (const std::string& digest : of_worker) digests += digest;
   summary_.digest = sha256(std::as_bytes(std::span(digests)));
-  summary_.workers = repeat([](const auto& workers) {
+  summary_.workers = run_with_recovery([](const auto& workers) {
     return workers.template call<&SelectionWorker::resource_usage>().get();
   });
   return summary_;
@@ -213,7 +213,7 @@ void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& vi
   for (std::size_t rank = 0; rank < owners.size(); ++rank) {
     for (const std::uint32_t shard : owners[rank]) {
       for (std::uint64_t first = 0;;) {
-        const auto part = repeat([&](const auto& workers) {
+        const auto part = run_with_recovery([&](const auto& workers) {
           return workers.rank(static_cast<std::int64_t>(rank))
               .template call<&SelectionWorker::results>(shard, first)
               .get();

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "apps/select_input/row_places.h"
+#include "apps/select_input/row_origin.h"
 #include "apps/selection/generated_points.h"
 #include "apps/selection/selection_worker.h"
 #include "tests/apps/selection/local_workers.h"
@@ -24,7 +24,7 @@ TEST(SelectResults, PathsFitInOneCellOfTheTable) {
   {
     std::ofstream places(prepared.places());
     for (std::uint64_t row = 0; row < prepared.rows; ++row)
-      places << RowPlace{.path = text.string(), .offset = 5 * row, .length = 5}.json() << "\n";
+      places << RowOrigin{.path = text.string(), .offset = 5 * row, .length = 5}.json() << "\n";
   }
   SelectionPlan plan;
   plan.settings.points = (folder.path() / "points").string();
