@@ -128,6 +128,7 @@ void RunHistory::describe(ProcessId process, RunDescription description) {
     before->reason.clear();
     store_.erase(StateStore::Table::kRuns, row_name(other));
     records_.erase(other);
+    if (cancelled_at_once_.erase(other) > 0) cancelled_at_once_.insert(before->number);
     record = before;
   } else if (before != nullptr) {
     // The earlier record is of another run: its agent was restarted, and counts from the beginning.
@@ -165,8 +166,7 @@ void RunHistory::detached_ended(const DetachedRunExit& end) {
   if (record->ended() && record->state != RunState::kLost) return;
   const ExitReport& evidence = end.evidence;
   if (evidence.exited_cleanly()) return close(*record, RunState::kDone, "", std::nullopt);
-  if (std::erase(cancelled_at_once_, record->number) > 0)
-    return close(*record, RunState::kInterrupted, "weft cancel --now", std::nullopt);
+  if (cancelled_at_once_.contains(record->number)) return close_cancelled(*record, std::nullopt);
   if (!evidence.was_signalled() && evidence.status == kInterruptedStatus)
     return close(*record, RunState::kInterrupted, "", std::nullopt);
   close(*record, RunState::kFailed,
@@ -183,12 +183,13 @@ void RunHistory::close_runs_of_host(const std::string& host, const std::string& 
     const bool just_lost =
         record.state == RunState::kLost && unix_ms() - record.ended_unix_ms < kSameDeathMs;
     if (record.description.agent != host || (record.ended() && !just_lost)) continue;
-    close(
-        record, RunState::kLost,
-        fmt::format(
-            "the run ended because host {}, which had started it, was removed from the cluster: {}",
-            host, how),
-        std::nullopt);
+    if (cancelled_at_once_.contains(number)) close_cancelled(record, std::nullopt);
+    else
+      close(record, RunState::kLost,
+            fmt::format("the run ended because host {}, which had started it, was removed from the "
+                        "cluster: {}",
+                        host, how),
+            std::nullopt);
   }
 }
 
@@ -216,12 +217,15 @@ void RunHistory::close_unreported(ProcessId process, const std::string& how,
                                   const std::optional<RunProgress>& progress) {
   RunRecord* const record = find(process);
   if (record == nullptr) return;
-  if (std::erase(cancelled_at_once_, record->number) > 0)
-    return close(*record, RunState::kInterrupted, "weft cancel --now", progress);
+  if (cancelled_at_once_.contains(record->number)) return close_cancelled(*record, progress);
   close(*record, RunState::kLost, "its driver " + how, progress);
 }
 
-void RunHistory::mark_killed(std::uint64_t number) { cancelled_at_once_.push_back(number); }
+void RunHistory::mark_killed(std::uint64_t number) { cancelled_at_once_.insert(number); }
+
+void RunHistory::close_cancelled(RunRecord& record, const std::optional<RunProgress>& progress) {
+  close(record, RunState::kInterrupted, "weft cancel --now", progress);
+}
 
 void RunHistory::close(RunRecord& record, RunState state, const std::string& why,
                        const std::optional<RunProgress>& progress) {
@@ -230,16 +234,19 @@ void RunHistory::close(RunRecord& record, RunState state, const std::string& why
   record.ended_unix_ms = unix_ms();
   if (progress) record.progress = progress;
   save(record);
-  std::size_t ended =
-      std::ranges::count_if(records_, [](const auto& of) { return of.second.ended(); });
-  for (auto each = records_.begin(); ended > kMaxEndedRuns && each != records_.end();) {
-    if (!each->second.ended()) {
-      ++each;
-      continue;
-    }
-    store_.erase(StateStore::Table::kRuns, row_name(each->first));
-    each = records_.erase(each);
-    --ended;
+  cancelled_at_once_.erase(record.number);
+  drop_oldest(record);
+}
+
+void RunHistory::drop_oldest(const RunRecord& kept) {
+  std::vector<const RunRecord*> ended;
+  for (const auto& [number, record] : records_)
+    if (record.ended() && &record != &kept) ended.push_back(&record);
+  std::ranges::stable_sort(ended, {}, &RunRecord::ended_unix_ms);
+  for (std::size_t i = 0; ended.size() - i >= kMaxEndedRuns; ++i) {
+    const std::uint64_t number = ended[i]->number;
+    store_.erase(StateStore::Table::kRuns, row_name(number));
+    records_.erase(number);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,11 +68,16 @@ class RunHistory final {
   RunRecord* previous_record(const RunRecord& record, const RunDescription& description);
   void close(RunRecord& record, RunState state, const std::string& why,
              const std::optional<RunProgress>& progress);
+  /// Closes the record of a run that was cancelled at once, and has not reported its end.
+  void close_cancelled(RunRecord& record, const std::optional<RunProgress>& progress);
+  /// Drops the runs that ended first until kMaxEndedRuns are left. Keeps `kept`, which has just
+  /// ended.
+  void drop_oldest(const RunRecord& kept);
   void save(const RunRecord& record);
 
   StateStore& store_;
   std::map<std::uint64_t, RunRecord> records_;
-  std::vector<std::uint64_t> cancelled_at_once_;
+  std::set<std::uint64_t> cancelled_at_once_;  // Numbers of runs that have not ended yet.
 };
 
 /// Returns "starting", "running", "away", "done", "failed", "interrupted" or "lost".

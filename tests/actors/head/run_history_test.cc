@@ -90,6 +90,76 @@ TEST_F(RunHistoryTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
   EXPECT_EQ(history.get(1).state, RunState::kDone) << "the first word counts";
 }
 
+TEST_F(RunHistoryTest, ARunThatWasCancelledAtOnceIsInterruptedThoughItsHostIsGone) {
+  StateStore store(directory_);
+  RunHistory history(store);
+  const std::uint64_t number = history.start("train", {"a", 3, 50, ""}, "/out");
+  history.mark_killed(number);
+  history.close_runs_of_host("a", "died: SIGKILL");
+  EXPECT_EQ(history.get(number).state, RunState::kInterrupted);
+  EXPECT_EQ(history.get(number).reason, "weft cancel --now");
+  const std::uint64_t other = history.start("other", {"a", 4, 51, ""}, "/other");
+  history.close_runs_of_host("a", "died: SIGKILL");
+  EXPECT_EQ(history.get(other).state, RunState::kLost);
+}
+
+TEST_F(RunHistoryTest, ACancellationCountsForOneEnd) {
+  StateStore store(directory_);
+  RunHistory history(store);
+  history.begin(process(1), "run train", 50);
+  history.describe(ProcessId(1), {"box", "/out", "", 0, 0});
+  history.mark_killed(1);
+  history.mark_killed(1);
+  history.end(ProcessId(1), {RunState::kFailed, "no luck"}, std::nullopt);
+  EXPECT_EQ(history.get(1).state, RunState::kFailed);
+  // The next driver of the run continues its record.
+  history.begin(process(2), "run train", 51);
+  history.describe(ProcessId(2), {"box", "/out", "", 0, 1});
+  ASSERT_EQ(history.all().size(), 1u);
+  history.close_unreported(ProcessId(2), "is gone", std::nullopt);
+  EXPECT_EQ(history.get(1).state, RunState::kLost);
+}
+
+TEST_F(RunHistoryTest, ACancellationMovesToTheRecordThatTheRunContinues) {
+  StateStore store(directory_);
+  RunHistory history(store);
+  const std::uint64_t number = history.start("train", {"a", 3, 50, ""}, "/out");
+  history.begin(process(1), "run train", 51);
+  history.mark_killed(2);
+  history.describe(ProcessId(1), {"box", "/out", "a", 3, 0});
+  ASSERT_EQ(history.all().size(), 1u);
+  history.close_unreported(ProcessId(1), "is gone", std::nullopt);
+  EXPECT_EQ(history.get(number).state, RunState::kInterrupted);
+}
+
+TEST_F(RunHistoryTest, ALongRunThatHasJustEndedIsKept) {
+  StateStore store(directory_);
+  RunHistory history(store);
+  history.begin(process(1'000'000), "run long", 1);
+  for (std::uint64_t i = 1; i <= RunHistory::kMaxEndedRuns; ++i) {
+    history.begin(process(i), "run short", 1);
+    history.end(ProcessId(i), {}, std::nullopt);
+  }
+  history.end(ProcessId(1'000'000), {}, std::nullopt);
+  EXPECT_EQ(history.all().size(), RunHistory::kMaxEndedRuns);
+  EXPECT_EQ(history.get(1).name, "long");
+  EXPECT_TRUE(history.has_reported_end(ProcessId(1'000'000)));
+}
+
+TEST_F(RunHistoryTest, AHostThatIsGoneClosesAllOfItsRunsThoughOthersHaveEnded) {
+  StateStore store(directory_);
+  RunHistory history(store);
+  (void)history.start("train", {"a", 1, 50, ""}, "/out");
+  const std::uint64_t last = history.start("train", {"a", 2, 50, ""}, "/out");
+  for (std::uint64_t i = 1; i <= RunHistory::kMaxEndedRuns; ++i) {
+    history.begin(process(i), "run short", 1);
+    history.end(ProcessId(i), {}, std::nullopt);
+  }
+  history.close_runs_of_host("a", "died: SIGKILL");
+  EXPECT_EQ(history.all().size(), RunHistory::kMaxEndedRuns);
+  EXPECT_EQ(history.get(last).state, RunState::kLost);
+}
+
 TEST_F(RunHistoryTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {
   StateStore store(directory_);
   RunHistory history(store);
