@@ -58,7 +58,8 @@ class Head final {
   Head(Context& context, HeadConfig config, HeadEvents events);
 
   /// Registers the caller as the agent of a host, or reconnects it, with these device processes.
-  /// Throws kAlreadyExists if the name belongs to an agent that answers.
+  /// Throws kAlreadyExists if the name belongs to an agent that answers, kPeerDied if the caller
+  /// disconnects meanwhile.
   task<JoinReply> join(HostRegistration offer, AgentReport devices);
   /// Marks the caller's host as leaving, with the reason `why`. Nothing new is placed there, and
   /// its agent ends once the devices are unused. Owners of meshes there are told; they save, and
@@ -233,6 +234,7 @@ class Head final {
   /// Returns whether another agent holds the name of a host and answers the head. False if it is
   /// away or has ended meanwhile.
   task<bool> holder_answers(std::string name, ProcessId caller);
+  bool is_connected(ProcessId process) const;
   void close_owner(const OwnerExit& end);
   /// Notifies calls of wait_for_change() if something has changed.
   void notify_change_waiters();

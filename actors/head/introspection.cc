@@ -196,16 +196,16 @@ task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
     problem = failure->message();
   }
   // The agent that has started the run can signal it.
-  const auto host = hosts_.find(run.description.agent);
-  if (host != hosts_.end()) {
+  const std::string& host = run.description.agent;
+  if (const auto found = hosts_.find(host); found != hosts_.end()) {
     auto signalled = context_.system()
-                         .named<Agent>(host->second.agent, "agent")
+                         .named<Agent>(found->second.agent, "agent")
                          .within(kDriverAnswersWithin)
                          .call<&Agent::signal_run>(run.description.launch, now, store_.term());
     try {
       co_await signalled;
-      co_return fmt::format("host {} sent {} to the run ({})", host->second.offer.name,
-                            now ? "SIGKILL" : "SIGINT", problem);
+      co_return fmt::format("host {} sent {} to the run ({})", host, now ? "SIGKILL" : "SIGINT",
+                            problem);
     } catch (const Error& error) {
       problem += "; " + error.message();
     }

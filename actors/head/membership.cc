@@ -92,6 +92,11 @@ Head::Host* Head::host_of(ProcessId agent) {
   return nullptr;
 }
 
+bool Head::is_connected(ProcessId process) const {
+  return std::ranges::any_of(context_.system().peers(),
+                             [&](const ProcessRef& peer) { return peer.id == process; });
+}
+
 std::optional<NameHolder> Head::holder_of(const HostRegistration& offer, ProcessId caller) const {
   const auto known = hosts_.find(offer.name);
   if (known == hosts_.end() || known->second.agent.id == caller ||
@@ -149,6 +154,9 @@ task<JoinReply> Head::join(HostRegistration offer, AgentReport devices) {
   check_reachable(offer.name, agent.address.host);
   auto asked = holder_answers(offer.name, agent.id);
   const bool taken = co_await asked;
+  // A disconnected caller was reported before it was a host, so nothing would remove the host.
+  if (!is_connected(agent.id))
+    throw_error(ErrorCode::kPeerDied, "the agent of host '{}' ended while it joined", offer.name);
   if (taken)
     throw_error(ErrorCode::kAlreadyExists,
                 "a host named '{}' has joined already; give this one another name with --name",
