@@ -284,7 +284,13 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
 
 void Head::process_died(const DeathReport& report) {
   const auto mesh = meshes_.find(report.key);
-  if (mesh == meshes_.end() || mesh->second.releasing) return;
+  if (mesh == meshes_.end() || mesh->second.releasing || report.rank >= mesh->second.places.size())
+    return;
+  const ProcessId caller = context_.caller().id;
+  const Host* const host = host_of(caller);
+  const bool is_its_agent =
+      host != nullptr && host->offer.name == mesh->second.places[report.rank].host;
+  if (!is_its_agent && mesh->second.owner != caller) return;
   fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
@@ -336,9 +342,9 @@ void Head::notify_mesh_failed(const Mesh& mesh) {
 }
 
 void Head::set_device_descriptions(MeshDevices devices) {
-  // The mesh may have been released meanwhile.
+  // The mesh may have been released meanwhile, or given to the next driver.
   const auto mesh = meshes_.find(devices.key);
-  if (mesh == meshes_.end()) return;
+  if (mesh == meshes_.end() || mesh->second.owner != context_.caller().id) return;
   mesh->second.devices = std::move(devices.devices);
   save(mesh->first, mesh->second);
 }

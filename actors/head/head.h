@@ -82,18 +82,21 @@ class Head final {
   /// their devices until they are known to have ended. Throws kNotFound if the caller has no such
   /// mesh.
   task<RenewedMesh> renew(MeshRenewal renewal);
-  /// Ends a mesh's processes. Returns when all are reaped and its devices are free.
+  /// Ends a mesh's processes. Returns when all are reaped and its devices are free. Does nothing if
+  /// there is no such mesh. Throws kFailedPrecondition if the caller does not own it.
   task<void> release(MeshKey key);
-  /// Records what the devices of a mesh are. Called by its owner.
+  /// Records what the devices of a mesh are. Ignored unless the caller owns the mesh.
   void set_device_descriptions(MeshDevices devices);
   /// Records how far an owner's run is. Kept in memory only; the last report counts.
   void report_progress(RunProgress progress);
-  /// Records that a process of a mesh has died. Called by its agent.
+  /// Records that a process of a mesh has died. Ignored unless the caller is its agent, or owns the
+  /// mesh.
   void process_died(const DeathReport& report);
   /// Removes the dead driver of a run, which will not be started again. Called by its `weft run`.
   void driver_given_up(const std::string& run);
   /// Removes a host whose agent has died. Called by the agent's parent, whose evidence is better
-  /// than a lost connection, and usually earlier.
+  /// than a lost connection, and usually earlier. Ignored if the agent has no parent, or another
+  /// pid than that of the evidence.
   void host_died(HostDeath death);
   ClusterStatus status();
 
@@ -122,7 +125,7 @@ class Head final {
   task<std::uint64_t> submit(RunSubmission submission);
   /// Records how an owner has ended, which it told the calling agent because it reached no head.
   void report_owner_exit(const OwnerExit& end);
-  /// Records that a detached run of the calling agent has ended.
+  /// Records that a detached run of the calling agent has ended. Ignored for runs of other hosts.
   void detached_ended(const DetachedRunExit& end);
   ClusterEvents events(const EventsRequest& request);
   /// Reads logs on their hosts, `max_bytes` at most of each. Returns pieces in the order of

@@ -157,7 +157,8 @@ task<std::uint64_t> Head::submit(RunSubmission submission) {
 }
 
 void Head::detached_ended(const DetachedRunExit& end) {
-  if (host_of(context_.caller().id) == nullptr) return;
+  const Host* const host = host_of(context_.caller().id);
+  if (host == nullptr || host->offer.name != end.host) return;
   runs_.detached_ended(end);
   store_.sync_to_disk();
 }

@@ -341,7 +341,10 @@ void Head::check_called_locally() const {
 
 void Head::host_died(HostDeath death) {
   const auto host = hosts_.find(death.host);
-  if (host == hosts_.end()) return;
+  // Another agent of that name may have joined already.
+  if (host == hosts_.end() || !host->second.offer.has_parent ||
+      host->second.offer.pid != death.evidence.pid)
+    return;
   const ProcessRef agent = host->second.agent;
   remove_host(death.host, death.evidence, death.evidence.summary());
   context_.system().declare_dead(

@@ -8,6 +8,7 @@
 #include "actors/agent/agent.h"
 #include "actors/head/head.h"
 #include "actors/system/system.h"
+#include "core/base/error.h"
 
 namespace weft::actors {
 namespace {
@@ -112,6 +113,10 @@ task<void> Head::finish_release(MeshKey key) {
 task<void> Head::release(MeshKey key) {
   const auto found = meshes_.find(key);
   if (found == meshes_.end()) co_return;
+  if (found->second.owner != context_.caller().id)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "mesh {} (epoch {}) is released by its owner only, and {} is another process",
+                key.name, key.epoch, context_.caller().name);
   begin_release(key, found->second);
   const Wakeup released = context_.make_wakeup();
   found->second.waiters.push_back(released);
