@@ -61,7 +61,10 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   void on_answer(Handshake& handshake, Handshake::Answer answer) {
     if (const auto* error = std::get_if<Error>(&answer)) return on_failed(*error);
     if (const auto* reject = std::get_if<Reject>(&answer)) {
-      if (reject->authenticated && reject->duplicate) dials_us_ = reject->process;
+      if (reject->authenticated && reject->duplicate) {
+        dials_us_ = reject->process;
+        note_head(reject->process);
+      }
       return finish(to_error(*reject));
     }
     on_peer(handshake, std::get<PeerDescription>(std::move(answer)));
@@ -83,10 +86,18 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
     Address& listens_at = other.process.address;
     if (listens_at.port != 0 && (listens_at.host == "0.0.0.0" || listens_at.host == "::"))
       listens_at.host = address_.host;
+    note_head(other.process.id);
     const std::shared_ptr<Link> link = link_to(other);
     const ProcessRef peer = link->peer();
     if (!link->attached()) system_.adopt(link, handshake, std::move(other), true);
     finish(peer);
+  }
+
+  /// Records the process that accepted this connection. Only a head accepts one for the head.
+  void note_head(ProcessId process) const {
+    if (!wanted_.head) return;
+    const std::lock_guard lock(system_.routes_mutex);
+    system_.head = process;
   }
 
   /// Returns the link to a process; makes a new one if there is none or its connection was lost.
@@ -283,8 +294,7 @@ ProcessRef System::connect(const Address& address, Nanoseconds within, ExpectedP
   {
     const std::lock_guard lock(impl_->routes_mutex);
     for (const auto& [id, link] : impl_->links)
-      if (link->attached() && link->peer().address == address &&
-          (wanted.process == ProcessId() || wanted.process == id))
+      if (link->attached() && link->peer().address == address && impl_->is_wanted(id, wanted))
         return link->peer();
   }
   const TimePoint deadline = SteadyClock().now() + within;

@@ -126,6 +126,11 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void log_refusal(const Address& from, const std::string& why);
   /// Logs a warning, at most once in 10 s.
   void warn_of_refused_peer(const std::string& text);
+  /// Returns whether a process may accept a connection for `wanted`. routes_mutex is held.
+  bool is_wanted(ProcessId process, const ExpectedPeer& wanted) const {
+    return (wanted.process == ProcessId() || wanted.process == process) &&
+           (!wanted.head || head == process);
+  }
   /// Returns how a connection to that address is protected.
   DialTls protection_of(const Address& address);
   // tokens: the loop's thread
@@ -182,13 +187,14 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::optional<std::pair<std::string, TimePoint>> ending;  // reason and time of this process's end
   bool closing = false;
 
-  // guards links and dead_peers; only the loop's thread changes them, except to add a link
+  // guards links, dead_peers and head; only the loop's thread changes them, except to add a link
   mutable Mutex routes_mutex;
   Condition link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with pending replies
   // reasons of the last kDeadPeers processes that died
   std::unordered_map<ProcessId, Error> dead_peers;
   std::deque<ProcessId> dead_peer_order;  // keys of dead_peers, oldest first
+  ProcessId head;  // last process that accepted a connection for the cluster's head; 0: none
 
   // Used by the loop's thread.
   // Handshakes in the order in which they began. Shared with the loop, which drops one after its

@@ -279,6 +279,32 @@ TEST(SealedLinks, WhoWantsTheHeadGetsNobodyElse) {
   EXPECT_EQ(driver.connect(head.listen({"127.0.0.1", 0}), 10s, {.head = true}).name, "head");
 }
 
+TEST(SealedLinks, WhoWantsTheHeadGetsNoOtherProcessToWhichItIsConnected) {
+  System agent(plain("agent")), driver(plain("driver"));
+  const Address at = agent.listen({"127.0.0.1", 0});
+  // Models a port of an ended head that was given to another process.
+  EXPECT_EQ(driver.connect(at).id, agent.self().id);
+  const Error error = error_of([&] { (void)driver.connect(at, 10s, {.head = true}); });
+  EXPECT_THAT(error.message(), HasSubstr("driver (weft, pid"));
+  EXPECT_THAT(error.message(), HasSubstr("tried to connect to a head, but agent (weft, pid"));
+  EXPECT_EQ(driver.connect(at).id, agent.self().id);
+  EXPECT_EQ(driver.peers().size(), 1u);
+}
+
+TEST(SealedLinks, WhoWantsTheHeadKeepsItsConnectionToTheHead) {
+  auto options = plain("head");
+  options.is_head = true;
+  System head(options), driver(plain("driver"));
+  std::atomic<int> lost = 0;
+  driver.on_peer_disconnected([&](const ProcessRef&, const Error&, DisconnectCause) { ++lost; });
+  const Address at = head.listen({"127.0.0.1", 0});
+  EXPECT_EQ(driver.connect(at).id, head.self().id);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(driver.connect(at, 10s, {.head = true}).id, head.self().id) << i;
+  EXPECT_EQ(driver.peers().size(), 1u);
+  EXPECT_EQ(lost, 0);
+}
+
 TEST(SealedLinks, WhoWantsAProcessGetsNobodyElse) {
   System agent(plain("agent")), device(plain("device"));
   const Address at = agent.listen({"127.0.0.1", 0});
