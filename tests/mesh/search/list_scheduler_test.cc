@@ -15,6 +15,7 @@ TEST(ListScheduler, FollowsAPatternOfManyStagesOnOneActor) {
   for (int s = 0; s < kStages; ++s)
     pattern.starts.push_back({1.0 * s, 2.0 * kStages - 1 - s, 2.0 * kStages + s});
   ListPolicy policy = pattern_policy(request, pattern, 0, ListPolicy::Weights::kImmediately);
+  EXPECT_EQ(policy.in_flight, std::vector<int>(kStages, 1));
   policy.in_flight.assign(kStages, kMicrobatches);
   const auto schedule = list_schedule(request, policy);
   ASSERT_TRUE(schedule);
