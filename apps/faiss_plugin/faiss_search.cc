@@ -4,15 +4,16 @@
 #include <faiss/utils/Heap.h>
 #include <faiss/utils/distances.h>
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 
 #include "apps/vector_search/vector_search.h"
 #include "core/base/check.h"
 
-// Declarations from OpenBLAS's cblas.h, repeated as other libraries install a header of that name.
+// Declarations from OpenBLAS's cblas.h, repeated as other libraries install a header of that name,
+// and from GCC's omp.h, which clang does not find.
 extern "C" {
+void omp_set_num_threads(int threads);
 void openblas_set_num_threads(int threads);
 char* openblas_get_config();
 char* openblas_get_corename();

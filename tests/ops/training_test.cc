@@ -115,7 +115,7 @@ TEST(OneDeviceTrainer, InBf16GradientsOfManyMicrobatchesAddUpInF32) {
 TEST(OneDeviceTrainer, TheSameTrainingTwiceIsBitIdentical) { EXPECT_EQ(train(5, 3), train(5, 3)); }
 
 TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(WEFT_THREAD_SANITIZER)
   GTEST_SKIP() << "the thread sanitizer cannot see the barriers of GCC's OpenMP library";
 #endif
   const std::vector<double> one = train(5, 2), two = train(5, 2, 2);

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 /// Memory limit of each device process in MiB. A sanitizer's own memory needs more.
 constexpr int cap_mib() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(WEFT_ADDRESS_SANITIZER) || defined(WEFT_THREAD_SANITIZER)
   return 1024;
 #endif
   return 96;

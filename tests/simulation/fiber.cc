@@ -8,14 +8,14 @@
 
 #include "core/base/check.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 #endif
 
 namespace weft::simulation {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{1} << 20;  // address space; only used pages take
+constexpr std::size_t kStackBytes = std::size_t{4} << 20;  // address space; only used pages take
                                                            // memory
 
 /// First two members of the runtime's __cxa_eh_globals (Itanium C++ ABI, 2.2.2).
@@ -47,7 +47,7 @@ Fiber::~Fiber() { ::munmap(stack_, kStackBytes); }
 
 void Fiber::enter(unsigned high, unsigned low) {
   auto* self = reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32 | low);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(nullptr, &self->outer_stack_, &self->outer_size_);
 #endif
   self->run_();
@@ -59,12 +59,12 @@ void Fiber::resume() {
   ExceptionState& state = exception_state();
   std::swap(state.caught, caught_);
   std::swap(state.uncaught, uncaught_);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
   void* own_fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&own_fake_stack, stack_, kStackBytes);
 #endif
   ::swapcontext(&outside_, &inside_);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(own_fake_stack, nullptr, nullptr);
 #endif
   std::swap(state.caught, caught_);
@@ -72,11 +72,11 @@ void Fiber::resume() {
 }
 
 void Fiber::yield() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
   __sanitizer_start_switch_fiber(ended_ ? nullptr : &fake_stack_, outer_stack_, outer_size_);
 #endif
   ::swapcontext(&inside_, &outside_);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef WEFT_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(fake_stack_, &outer_stack_, &outer_size_);
 #endif
 }

@@ -115,10 +115,11 @@ TEST(EncryptedStream, AWriteIsOneRecordThatShowsNothing) {
   End one(kOneSide);
   const std::string secret = "the next token";
   const Bytes first = one.write(bytes_of(secret)), second = one.write(bytes_of(secret));
+  const Bytes token = bytes_of("token");
   EXPECT_EQ(first.size(), secret.size() + 20);
   EXPECT_NE(first, second);
   for (const Bytes& record : {first, second})
-    EXPECT_EQ(std::ranges::search(record, bytes_of("token")).begin(), record.end());
+    EXPECT_EQ(std::search(record.begin(), record.end(), token.begin(), token.end()), record.end());
   End larger(kOneSide);
   EXPECT_EQ(larger.write(pattern(kMaxPlaintextRecord)).size(), kMaxPlaintextRecord + 20);
   EXPECT_EQ(larger.write(pattern(kMaxPlaintextRecord + 1)).size(), kMaxPlaintextRecord + 1 + 40);

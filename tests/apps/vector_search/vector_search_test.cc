@@ -90,7 +90,7 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
   EXPECT_THAT(opened.search->name(), HasSubstr("OpenBLAS 0."));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers need more memory
+#if !defined(WEFT_ADDRESS_SANITIZER) && !defined(WEFT_THREAD_SANITIZER)
 TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
   const auto has_library = [](const std::filesystem::path& folder) {
     return std::filesystem::exists(folder / "libweft_faiss.so");

@@ -183,7 +183,7 @@ TEST(Differentiate, InBf16GradientsOfParametersAreF32AndOthersBf16) {
     }
   }
   EXPECT_EQ(conversions, 1);
-  EXPECT_THROW(GraphBuilder(DType::kI32), Error);
+  EXPECT_THROW(GraphBuilder{DType::kI32}, Error);
 }
 
 TEST(Differentiate, ForwardNodesStayAsTheyAre) {
