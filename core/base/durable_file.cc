@@ -30,10 +30,12 @@ fs::path temporary_name_of(const fs::path& path) {
 
 namespace {
 
-void write_new(const fs::path& path, const std::string& content, ::mode_t mode) {
+/// Writes the temporary file of `path` and returns its name. Errors name `path`.
+fs::path write_temporary(const fs::path& path, const std::string& content, ::mode_t mode) {
+  fs::path temporary = temporary_name_of(path);
   // Removes a file left by a crash, which may have another mode, or a link made by another user.
-  ::unlink(path.c_str());
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  ::unlink(temporary.c_str());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   std::size_t written = 0;
   while (fd >= 0 && written < content.size()) {
     const ssize_t count = ::write(fd, content.data() + written, content.size() - written);
@@ -47,10 +49,11 @@ void write_new(const fs::path& path, const std::string& content, ::mode_t mode) 
     written = 0;
   }
   if (fd < 0 || written != content.size()) {
-    if (fd >= 0) ::unlink(path.c_str());
+    if (fd >= 0) ::unlink(temporary.c_str());
     throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
                 std::strerror(reason));
   }
+  return temporary;
 }
 
 }  // namespace
@@ -72,14 +75,11 @@ void write_in_place(const fs::path& path, const std::string& content) {
 }
 
 void write_atomically(const fs::path& path, const std::string& content, ::mode_t mode) {
-  const fs::path temporary = temporary_name_of(path);
-  write_new(temporary, content, mode);
-  rename_file(temporary, path);
+  rename_file(write_temporary(path, content, mode), path);
 }
 
 void write_durably(const fs::path& path, const std::string& content) {
-  const fs::path temporary = temporary_name_of(path);
-  write_new(temporary, content, 0666);
+  const fs::path temporary = write_temporary(path, content, 0666);
   flush_to_disk(temporary);
   rename_file(temporary, path);
   flush_to_disk(path.parent_path());
