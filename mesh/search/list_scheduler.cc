@@ -355,7 +355,7 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
     policy.in_flight.push_back(std::clamp(static_cast<int>(std::ceil(until_input / pattern.period)),
                                           1, request.microbatches));
   }
-  // Without a memory limit the spare memory is infinite, and a share of 0 of it not a number.
+  // Infinite spare memory (no memory limit) times a share of 0 is not a number.
   if (spare_memory_share == 0) return policy;
   std::vector<bool> seen(held.size(), false);
   for (std::size_t s = 0; s < stages; ++s) {

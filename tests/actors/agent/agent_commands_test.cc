@@ -8,9 +8,9 @@
 #include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
 #include "actors/system/system.h"
-#include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -33,13 +33,6 @@ class NoLauncher final : public ProcessLauncher {
   std::atomic<int> launches = 0;
   std::atomic<bool> pretends = false;
 };
-
-SystemOptions named(const std::string& name) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
-  return options;
-}
 
 /// Agent under test, with two other processes that hold the cluster's token.
 class AgentCommands : public ::testing::Test {
@@ -110,7 +103,8 @@ class AgentCommands : public ::testing::Test {
   NoLauncher launcher;
   std::atomic<int> shut_downs = 0;
   std::atomic<int> deaths = 0;
-  System agent_system{named("agent")}, head{named("head")}, stranger{named("stranger")};
+  System agent_system{test::system_options("agent")}, head{test::system_options("head")},
+      stranger{test::system_options("stranger")};
   ActorRef<Agent> own, of_head, of_stranger;
 };
 
@@ -178,7 +172,7 @@ class AgentWithDevice : public AgentCommands {
 
   const MeshKey key{"front", 1};
   const std::uint64_t slot = 1;
-  System device{named("device")};
+  System device{test::system_options("device")};
   ActorRef<Agent> of_device;
 };
 

@@ -8,21 +8,14 @@
 #include "actors/head/head.h"
 #include "actors/head/state_store.h"
 #include "actors/system/system.h"
-#include "tests/support/cluster_token.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
 
 using ::testing::HasSubstr;
-
-SystemOptions named(const std::string& name) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
-  return options;
-}
 
 HostRegistration offer(const std::string& name, std::int64_t pid) {
   HostRegistration offer;
@@ -76,8 +69,9 @@ class HeadCommands : public ::testing::Test {
 
   const MeshKey front{"front", 1};
   test::ScratchFolder scratch;
-  System system{named("head")}, owner{named("owner")}, agent_a{named("a")}, agent_b{named("b")},
-      stranger{named("stranger")};
+  System system{test::system_options("head")}, owner{test::system_options("owner")},
+      agent_a{test::system_options("a")}, agent_b{test::system_options("b")},
+      stranger{test::system_options("stranger")};
   ActorRef<Head> own, of_owner, of_a, of_b, of_stranger;
 };
 

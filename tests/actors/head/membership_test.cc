@@ -8,21 +8,14 @@
 #include "actors/agent/agent.h"
 #include "actors/head/head.h"
 #include "actors/system/system.h"
-#include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/system_options.h"
 
 namespace weft::actors {
 namespace {
 
 using test::eventually;
-
-SystemOptions process(const std::string& name) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
-  return options;
-}
 
 /// Head whose host `w0` belongs to an agent that is connected and does not answer.
 class Membership : public ::testing::Test {
@@ -67,7 +60,7 @@ class Membership : public ::testing::Test {
 
   test::ScratchFolder scratch;
   std::promise<void> answers;
-  System system{process("head")}, holder{process("w0")};
+  System system{test::system_options("head")}, holder{test::system_options("w0")};
   std::thread constructing;
   Address at;
   ActorRef<Head> own;
@@ -77,7 +70,7 @@ TEST_F(Membership, AnAgentThatEndsWhileTheHeadAsksTheHolderOfItsNameIsNoHost) {
   HostRegistration next = offer(42);
   next.replaces = holder.self().id;
   {
-    System newcomer(process("w0"));
+    System newcomer(test::system_options("w0"));
     const auto head = head_of(newcomer);
     auto joining = head.call<&Head::join>(next, AgentReport());
     (void)head.call<&Head::status>().get();  // returns once the head waits
@@ -91,7 +84,7 @@ TEST_F(Membership, AnAgentThatEndsWhileTheHeadAsksTheHolderOfItsNameIsNoHost) {
 TEST_F(Membership, AnAgentThatIsThereTakesTheNameOfOneThatHasEnded) {
   HostRegistration next = offer(42);
   next.replaces = holder.self().id;
-  System newcomer(process("w0"));
+  System newcomer(test::system_options("w0"));
   auto joining = head_of(newcomer).call<&Head::join>(next, AgentReport());
   (void)head_of(newcomer).call<&Head::status>().get();
   system.declare_dead(holder.self().id, Error(ErrorCode::kPeerDied, "the test ends it"));

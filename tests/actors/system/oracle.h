@@ -4,14 +4,12 @@
 #include <string>
 
 #include "actors/system/system.h"
-#include "tests/support/cluster_token.h"
+#include "tests/support/system_options.h"
 
 namespace weft::actors {
 
 inline SystemOptions of_gpt(const std::string& name) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
+  SystemOptions options = test::system_options(name);
   options.binary_name = "gpt";
   return options;
 }

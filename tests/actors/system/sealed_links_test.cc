@@ -12,6 +12,7 @@
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/log_lines.h"
+#include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -29,9 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 SystemOptions plain(const std::string& name, LogLines* lines = nullptr) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
+  SystemOptions options = test::system_options(name);
   if (lines != nullptr) options.log = lines->log();
   return options;
 }

@@ -6,8 +6,8 @@
 #include <future>
 #include <thread>
 
-#include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
+#include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -16,13 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using test::error_of;
 using test::eventually;
-
-SystemOptions named(const std::string& name) {
-  SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
-  return options;
-}
 
 struct Note {
   int number = 0;
@@ -108,9 +101,9 @@ class Clerk final {
 
 /// Driver and two workers, each a System of its own, connected over real sockets.
 struct Cluster {
-  System driver{named("driver")};
-  System first{named("worker0")};
-  System second{named("worker1")};
+  System driver{test::system_options("driver")};
+  System first{test::system_options("worker0")};
+  System second{test::system_options("worker1")};
   ProcessRef first_ref, second_ref;
 
   Cluster() {
@@ -122,7 +115,7 @@ struct Cluster {
 };
 
 TEST(System, AHostedActorAnswersItsOwnProcess) {
-  System system(named("alone"));
+  System system(test::system_options("alone"));
   const auto clerk = system.host<Clerk>("clerk", "hello");
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hello you");
   EXPECT_EQ(clerk.call<&Clerk::caller>().get(), "alone");
@@ -227,7 +220,7 @@ TEST(System, UrgentCallsGetThroughWhileAHandlerIsSuspendedAndOthersWait) {
 }
 
 TEST(System, SleepingHandlersWakeUpByThemselves) {
-  System system(named("alone"));
+  System system(test::system_options("alone"));
   const auto clerk = system.host<Clerk>("clerk", "hi");
   EXPECT_TRUE(clerk.call<&Clerk::nap>(5ms).get());
 }
@@ -266,8 +259,8 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
 }
 
 TEST(System, OneThatShutsDownStartsNoCallAndSaysSo) {
-  System caller(named("caller"));
-  auto system = std::make_optional<System>(named("ending"));
+  System caller(test::system_options("caller"));
+  auto system = std::make_optional<System>(test::system_options("ending"));
   const ProcessRef there = caller.connect(system->listen({"127.0.0.1", 0}));
   Clerk::released = false;
   (void)system->host<Clerk>("busy", "hi");
@@ -407,12 +400,12 @@ TEST(System, AnActorIsStoppedByItsOwnerOnly) {
 }
 
 TEST(System, TheActorsOfALostOwnerAreStopped) {
-  System worker(named("worker0"));
+  System worker(test::system_options("worker0"));
   worker.provide<Clerk>();
   const Address at = worker.listen({"127.0.0.1", 0});
   Clerk::destroyed = 0;
   {
-    System driver(named("driver"));
+    System driver(test::system_options("driver"));
     (void)driver
         .spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
                            std::vector<ProcessRef>(2, driver.connect(at)), "hi")
@@ -439,7 +432,7 @@ TEST(System, AFailingConstructorFailsTheSpawnNamingTheRankAndLeavesNothing) {
 }
 
 TEST(System, ProcessesThatDoNotProvideTheClassSaySo) {
-  System driver(named("driver")), worker(named("worker0"));
+  System driver(test::system_options("driver")), worker(test::system_options("worker0"));
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
   const Error error =
       error_of([&] { (void)driver.spawn_mesh<Clerk>("front", MeshShape{}, {process}, "hi"); });

@@ -90,6 +90,7 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
   EXPECT_THAT(opened.search->name(), HasSubstr("OpenBLAS 0."));
 }
 
+// Sanitizers need more memory than this test allows.
 #if !defined(WEFT_ADDRESS_SANITIZER) && !defined(WEFT_THREAD_SANITIZER)
 TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
   const auto has_library = [](const std::filesystem::path& folder) {

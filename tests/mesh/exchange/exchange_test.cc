@@ -13,7 +13,7 @@
 #include "actors/system/system.h"
 #include "core/log/log.h"
 #include "mesh/exchange/data_plane_connector.h"
-#include "tests/support/cluster_token.h"
+#include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
@@ -92,9 +92,7 @@ class Dealer final {
 };
 
 actors::SystemOptions options(const std::string& name) {
-  actors::SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
+  actors::SystemOptions options = test::system_options(name);
   options.log = Log::standard_error(LogLevel::kWarning);
   return options;
 }
