@@ -33,10 +33,21 @@ constexpr std::size_t kWorkSpaceBytes = std::size_t{32} << 20;
 
 cudaDataType_t cuda_type(DType type) { return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-/// Returns the largest power of two up to 256 that divides the address.
+/// Largest alignment that the library is told. Its choice of an algorithm depends on alignments up
+/// to 256 bytes; the memory of an op is aligned to 64 bytes in one layout and to 256 in another.
+/// Equal work has to get one algorithm, and so equal bits, at all of these addresses.
+constexpr std::uintptr_t kMostAlignment = 16;
+
+/// Returns the largest power of two up to kMostAlignment that divides the address.
 std::uint32_t alignment_of(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | 256u;
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | kMostAlignment;
   return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
+/// Returns an address that has this alignment and no larger one. The heuristic takes the alignments
+/// of vectors from their addresses; it reads nothing there.
+void* address_aligned_to(std::uint32_t alignment) {
+  return reinterpret_cast<void*>(std::uintptr_t{4096} + alignment);
 }
 
 /// Owner of a cuBLASLt descriptor.
@@ -143,7 +154,7 @@ class CublasLtProducts::Impl {
     if (!epilogue || (p.gelu_input != nullptr && !suits_auxiliary(p))) return false;
     Plan& plan = plan_for(p, *epilogue);
     if (!plan.algorithm) return false;
-    set_pointers(plan.operation, p);
+    set_pointers(plan.operation, bias_or_sums(p), p.gelu_input);
     const float one = 1, beta = p.accumulate || p.addend != nullptr ? 1 : 0;
     const cublasStatus_t status = cublasLtMatmul(
         handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
@@ -169,15 +180,13 @@ class CublasLtProducts::Impl {
         status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
-  static void set_pointers(const Operation& operation, const MatrixProduct& p) {
-    if (const void* const vector = bias_or_sums(p); vector != nullptr)
-      set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-    if (p.gelu_input != nullptr)
-      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.gelu_input);
+  static void set_pointers(const Operation& operation, const void* vector, void* gelu_input) {
+    if (vector != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (gelu_input != nullptr)
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
   }
 
   Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
-    // The library checks the last two alignments by the pointers themselves.
     const std::array<std::uint32_t, 6> alignments{
         alignment_of(p.a),      alignment_of(p.b),          alignment_of(p.c),
         alignment_of(added(p)), alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
@@ -207,7 +216,9 @@ class CublasLtProducts::Impl {
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     // Bias, sums and auxiliary matrix have D's type, the default.
     if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
-    set_pointers(plan->operation, p);
+    set_pointers(plan->operation,
+                 bias_or_sums(p) != nullptr ? address_aligned_to(alignments[5]) : nullptr,
+                 p.gelu_input != nullptr ? address_aligned_to(alignments[4]) : nullptr);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
       check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), rows, columns, rows),
                    "cublasLtMatrixLayoutCreate");
