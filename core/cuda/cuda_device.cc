@@ -36,6 +36,8 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
       name_(fmt::format("GPU {}", options.gpu)),
       events_(std::make_shared<EventPool>(options.gpu)) {
   make_current();
+  // Threads that wait for a stream block: by default they would each keep a core busy.
+  check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "setting up " + name_);
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, options_.gpu), "asking " + name_ + " what it is");
   int driver = 0;

@@ -20,6 +20,9 @@ struct CudaDeviceOptions {
   /// Synchronizes after every op, so that a GPU error is reported for the op that caused it. Slow.
   /// Set by the environment variable WEFT_CUDA_CHECK.
   bool check_every_op = false;
+  /// Records work that is queued repeatedly as CUDA graphs. Cleared by the environment variable
+  /// WEFT_CUDA_GRAPHS=0.
+  bool graphs = true;
   /// Makes equal inputs give bitwise equal results. If false, gradients of bf16 attention are
   /// faster and use less memory.
   bool deterministic = true;
@@ -48,7 +51,7 @@ class CudaPlugin {
   static constexpr const char* kLibrary = "weft_cuda";
   static constexpr const char* kEntry = "weft_cuda_plugin";
   static constexpr std::uint64_t stamp() {
-    return plugin_stamp(2, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
+    return plugin_stamp(3, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
                             sizeof(TensorType), sizeof(AdamW), sizeof(AdamWParameter),
                             sizeof(CudaDeviceOptions), sizeof(CudaSupport)});
   }

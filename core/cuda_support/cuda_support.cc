@@ -28,6 +28,7 @@ std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
   }
   CudaDeviceOptions asked = options;
   asked.check_every_op |= search.check_every_op;
+  asked.graphs &= search.graphs;
   return plugin->make_device(asked);
 }
 

@@ -100,6 +100,7 @@ PluginSearch plugin_search(const PluginEnvironment& places) {
   add_python(search.default_library_folders, places.root / "usr");
   const std::string check = places.variable("WEFT_CUDA_CHECK").value_or("");
   search.check_every_op = !check.empty() && check != "0";
+  search.graphs = places.variable("WEFT_CUDA_GRAPHS").value_or("") != "0";
   return search;
 }
 

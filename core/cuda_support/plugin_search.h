@@ -30,6 +30,8 @@ struct PluginSearch {
   std::vector<std::filesystem::path> default_library_folders;
   /// True if WEFT_CUDA_CHECK is set and not 0; see CudaDeviceOptions.
   bool check_every_op = false;
+  /// False if WEFT_CUDA_GRAPHS is 0; see CudaDeviceOptions.
+  bool graphs = true;
 };
 
 /// Returns the folders to search. `default_library_folders` contains existing folders only.

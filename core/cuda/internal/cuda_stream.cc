@@ -186,29 +186,38 @@ CUgraph_st* CudaStream::capture(const std::function<void()>& work) {
   return graph;
 }
 
+std::unique_ptr<Recording> CudaStream::make_graph(const std::function<void()>& work) {
+  const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> graph(capture(work),
+                                                                        cudaGraphDestroy);
+  const std::string what = "preparing recorded work on " + device_.name();
+  cudaGraphExec_t executable = nullptr;
+  check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0), what);
+  auto recording = std::make_unique<CudaGraph>(device_.options().gpu, executable);
+  check_cuda(cudaGraphUpload(executable, stream_), what);
+  return recording;
+}
+
 std::unique_ptr<Recording> CudaStream::record_work(const std::function<void()>& work) {
-  if (device_.options().check_every_op) {
+  if (device_.options().check_every_op || !device_.options().graphs) {
     work();
     return nullptr;
   }
   device_.make_current();
-  cudaGraph_t graph = capture(work);
-  cudaGraphExec_t executable = nullptr;
-  cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-  cudaGraphDestroy(graph);
-  std::unique_ptr<CudaGraph> recording;
-  if (status == cudaSuccess) {
-    recording = std::make_unique<CudaGraph>(device_.options().gpu, executable);
-    status = cudaGraphUpload(executable, stream_);
-  }
-  if (status == cudaErrorMemoryAllocation) {
-    // A GPU without free memory continues without recordings. No recorded work has run yet.
+  std::unique_ptr<Recording> recording;
+  try {
+    recording = make_graph(work);
+  } catch (const Error& error) {
+    const cudaError_t status = cudaStreamQuery(stream_);
     cudaGetLastError();
-    recording.reset();
+    if (is_sticky(status)) throw;
+    // No captured work has run. If an op is at fault, and not its capture, it fails here again.
     work();
+    device_.note(
+        fmt::format("{} repeats some work without a CUDA graph, so that steps may take "
+                    "longer: {}",
+                    device_.name(), error.message()));
     return nullptr;
   }
-  check_cuda(status, "preparing recorded work on " + device_.name());
   replay(*recording);
   return recording;
 }

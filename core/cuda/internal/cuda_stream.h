@@ -47,8 +47,11 @@ class CudaStream final : public Stream {
   template <typename Work>
   void queue(std::string_view name, const Work& work);
   CudaKernels& kernels();
-  /// Records the work that `work` queues. Returns it as a graph that has not run.
+  /// Captures the work that `work` queues, without running any of it.
   CUgraph_st* capture(const std::function<void()>& work);
+  /// Captures work as a graph that is ready for launch. Throws Error if a call of a library cannot
+  /// be captured or memory runs out; the stream can then be used as before.
+  std::unique_ptr<Recording> make_graph(const std::function<void()>& work);
   /// Returns the Error for a failure of this stream, with the names of its last work.
   Error failure(cudaError_t status, std::string_view what) const;
 

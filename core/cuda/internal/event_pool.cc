@@ -25,7 +25,9 @@ CUevent_st* EventPool::take() {
   }
   make_current();
   CUevent_st* event = nullptr;
-  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  // Threads that wait for the event block: by default they would each keep a core busy.
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+             "making an event");
   return event;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/tensor/bfloat16.h"
+#include "tests/contract/kernels/cuda_runtime_double.h"
 
 namespace weft::test {
 
@@ -254,8 +255,11 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle, 0); }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy<int>(handle); }
 const char* cublasLtGetStatusName(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
-                                               : "CUBLAS_STATUS_INVALID_VALUE";
+  switch (status) {
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    default: return "CUBLAS_STATUS_INVALID_VALUE";
+  }
 }
 const char* cublasLtGetStatusString(cublasStatus_t) { return "a status of the double"; }
 
@@ -375,8 +379,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
   }
   if (workspace_bytes < algorithm.workspace || alignment_of(workspace) < kMostAlignment)
     return CUBLAS_STATUS_INVALID_VALUE;
-  std::memset(workspace, 0xff, algorithm.workspace);
-  compute(problem, host_alpha, a, b, host_beta, c, d);
+  if (cublaslt_double.refuses_capture && cuda_runtime_double.is_capturing()) {
+    cuda_runtime_double.invalidate();
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  cuda_runtime_double.do_or_keep([=, operation = problem.op, a_matrix = problem.a,
+                                  b_matrix = problem.b, c_matrix = problem.c,
+                                  d_matrix = problem.d] {
+    std::memset(workspace, 0xff, algorithm.workspace);
+    compute({operation, a_matrix, b_matrix, c_matrix, d_matrix}, host_alpha, a, b, host_beta, c, d);
+  });
   ++cublaslt_double.products;
   cublaslt_double.stream = stream;
   return CUBLAS_STATUS_SUCCESS;

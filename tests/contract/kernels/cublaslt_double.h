@@ -16,7 +16,8 @@ namespace weft::test {
 struct CublasLtDouble {
   int objects = 0;               ///< Handles and descriptors that are not destroyed yet.
   int queries = 0;               ///< Calls of the heuristic.
-  int products = 0;              ///< Products computed.
+  int products = 0;              ///< Products computed or captured.
+  bool refuses_capture = false;  ///< True if products fail while their stream is captured.
   const void* stream = nullptr;  ///< Stream of the last product.
 };
 extern CublasLtDouble cublaslt_double;

@@ -16,7 +16,7 @@ namespace {
 class CudaKernelsOnHost : public testing::Test {
  protected:
   /// Runs an op whose work space grows with `rows`.
-  void run(std::int64_t rows) {
+  void run(std::int64_t rows, bool recorded = false) {
     const TensorType x{DType::kF32, {rows, 8}}, sum{DType::kF32, {8}};
     std::vector<float> in(static_cast<std::size_t>(rows) * 8, 1), dgamma(8), dbeta(8);
     const auto bytes = [](std::vector<float>& floats) {
@@ -24,16 +24,27 @@ class CudaKernelsOnHost : public testing::Test {
     };
     const ConstTensorRef inputs[] = {{x, bytes(in)}, {x, bytes(in)}};
     const TensorRef outputs[] = {{sum, bytes(dgamma)}, {sum, bytes(dbeta)}};
-    kernels_->run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs, {},
-                  nullptr);
+    const auto queue = [&] {
+      kernels_->run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs, {},
+                    nullptr);
+    };
+    if (recorded) {
+      cuda_runtime_double.begin_capture();
+      queue();
+      const auto graph = cuda_runtime_double.end_capture();
+      ASSERT_NE(graph, nullptr);
+      EXPECT_FALSE(cuda_runtime_double.graph_keeps_memory());
+      EXPECT_EQ(dbeta, std::vector<float>(8)) << "captured work ran";
+      for (const auto& work : graph->work) work();
+      graphs_.push_back(std::move(*graph));
+    } else {
+      queue();
+    }
     EXPECT_EQ(dbeta, std::vector<float>(8, static_cast<float>(rows)));
   }
-  void record(std::int64_t rows) {
-    cuda_runtime_double.begin_recording();
-    run(rows);
-    EXPECT_TRUE(cuda_runtime_double.end_recording()) << "the graph keeps memory";
-  }
+  void record(std::int64_t rows) { run(rows, true); }
 
+  std::vector<CudaRuntimeDouble::Graph> graphs_;  // live until the end of the test
   std::unique_ptr<CudaKernels> kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{});
 };
 
@@ -80,11 +91,12 @@ TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
   // Accumulation: the op computes in work space first.
   const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};
   run(10);
-  cuda_runtime_double.begin_recording();
+  cuda_runtime_double.begin_capture();
   EXPECT_THROW(kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes,
                              nullptr),
                Error);
-  EXPECT_TRUE(cuda_runtime_double.abandon_recording());
+  cuda_runtime_double.end_capture();
+  EXPECT_FALSE(cuda_runtime_double.graph_keeps_memory());
   run(10);
 }
 

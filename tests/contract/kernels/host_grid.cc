@@ -11,6 +11,7 @@
 namespace weft::test {
 
 HostThread host_thread;
+std::function<void(std::function<void()>)> host_launches_to;
 HostOrder host_order = HostOrder::kForward;
 
 namespace {

@@ -27,6 +27,10 @@ struct HostThread {
 extern HostThread host_thread;
 extern HostOrder host_order;
 
+/// Takes the launches of kernels while a stream is captured, to run them later; empty if launches
+/// run at once.
+extern std::function<void(std::function<void()>)> host_launches_to;
+
 /// Runs body() for every thread of the grid. Ends the process, with the kernel's name and the
 /// reason, if the threads of a block deadlock.
 void run_grid(const char* kernel, Dim3 grid, Dim3 block, std::size_t shared_bytes,

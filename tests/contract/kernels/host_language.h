@@ -39,8 +39,15 @@ template <typename... Parameters, typename... Arguments>
 void launch(StreamHandle, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (shape.grid.count() == 0) return;
-  test::run_grid(name, shape.grid, shape.block, shape.shared_bytes,
-                 [&] { kernel(static_cast<Parameters>(arguments)...); });
+  const auto run = [=] {
+    test::run_grid(name, shape.grid, shape.block, shape.shared_bytes,
+                   [&] { kernel(static_cast<Parameters>(arguments)...); });
+  };
+  if (test::host_launches_to) {
+    test::host_launches_to(run);
+  } else {
+    run();
+  }
 }
 
 template <typename T>

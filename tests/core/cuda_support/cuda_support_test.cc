@@ -77,6 +77,19 @@ TEST(PluginSearch, OfABareMachineNamesNothing) {
   EXPECT_THAT(search.default_library_folders, IsEmpty());
 }
 
+TEST(PluginSearch, TakesModesOfTheGpuFromTheEnvironment) {
+  const test::ScratchFolder scratch;
+  const auto with = [&](const std::map<std::string, std::string>& variables) {
+    return plugin_search(places(scratch.path(), variables));
+  };
+  EXPECT_TRUE(with({}).graphs);
+  EXPECT_TRUE(with({{"WEFT_CUDA_GRAPHS", "1"}}).graphs);
+  EXPECT_FALSE(with({{"WEFT_CUDA_GRAPHS", "0"}}).graphs);
+  EXPECT_FALSE(with({}).check_every_op);
+  EXPECT_FALSE(with({{"WEFT_CUDA_CHECK", "0"}}).check_every_op);
+  EXPECT_TRUE(with({{"WEFT_CUDA_CHECK", "1"}}).check_every_op);
+}
+
 TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
   const CudaSupport support = cuda_support({{"/nowhere/lib"}, {}, {}});
   EXPECT_THAT(support.gpus, IsEmpty());
