@@ -42,9 +42,9 @@ enum Uid : std::int64_t {
   kKeyLengths
 };
 
-/// Limit on the scores, one bf16 number per query and key, that deterministic gradients of
-/// attention store. The batch is processed in parts that stay below it.
-constexpr std::int64_t kScoreBytes = std::int64_t{256} << 20;
+/// Limit on the work space of gradients of attention. Deterministic ones store a bf16 number per
+/// head, query and key there. A batch that needs more is processed in parts.
+constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
 
 /// Last cuDNN version whose gradients of attention need a padding mask if the number of keys is not
 /// a multiple of 128, even without padding. If none is given, cudnn-frontend adds one and copies
@@ -269,14 +269,11 @@ class CudnnGraphs::Impl {
                    const AttentionGradTensors& t) {
     if (!is_supported(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics}))
       return false;
-    const std::int64_t score_bytes =
-        shape.heads * round_up(shape.queries, 64) * round_up(shape.keys, 128) * 2;
-    const std::int64_t part =
-        deterministic_ ? std::clamp<std::int64_t>(kScoreBytes / score_bytes, 1, shape.batch)
-                       : shape.batch;
-    const std::int64_t parts[2] = {part, shape.batch % part};
-    for (const std::int64_t size : parts) {  // builds all graphs before queueing anything
-      if (size == 0) continue;
+    const Plan& whole = backward_plan(backend, shape);
+    if (whole.graph == nullptr) return false;
+    const std::int64_t part = part_of_batch(shape.batch, whole.workspace);
+    for (const std::int64_t size : {part, shape.batch % part}) {
+      if (size == 0) continue;  // builds all graphs before queueing anything
       Attention s = shape;
       s.batch = size;
       if (backward_plan(backend, s).graph == nullptr) return false;
@@ -340,8 +337,13 @@ class CudnnGraphs::Impl {
 
  private:
   static void* as_mutable(const void* pointer) { return const_cast<void*>(pointer); }
-  static std::int64_t round_up(std::int64_t size, std::int64_t to) {
-    return (size + to - 1) / to * to;
+  static std::int64_t divide_up(std::int64_t size, std::int64_t by) { return (size + by - 1) / by; }
+  /// Returns the batch entries of a part, of parts of equal size but for the last. The work space
+  /// grows with the batch.
+  static std::int64_t part_of_batch(std::int64_t batch, std::int64_t workspace) {
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(divide_up(workspace, kMostWorkspace), 1, batch);
+    return divide_up(batch, parts);
   }
 
   static bool is_supported(DType type, const Attention& s,
