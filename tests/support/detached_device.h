@@ -22,6 +22,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/units.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/device/device.h"
 #include "tests/support/thread_stream.h"
@@ -31,6 +32,8 @@ namespace weft::test {
 struct DetachedOptions {
   /// Seed of random delays before a stream's tasks. 0 means no delays.
   std::uint64_t shuffle_seed = 0;
+  /// Memory in bytes. 0 means no limit.
+  std::size_t memory_bytes = 0;
   std::vector<std::string> notes = {};  ///< See Device::notes.
 };
 
@@ -50,6 +53,7 @@ class DetachedDevice final : public Device {
 
   DeviceMemory allocate(std::size_t bytes) override {
     const std::size_t reserved = std::max<std::size_t>(bytes, 1);
+    take_memory(bytes);
     void* handed_out = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (handed_out == MAP_FAILED)
       throw_error(ErrorCode::kResourceExhausted, "no room for {} bytes", bytes);
@@ -98,6 +102,15 @@ class DetachedDevice final : public Device {
         std::aligned_alloc(64, (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64)));
   }
 
+  void take_memory(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (options_.memory_bytes > 0 && used_ + bytes > options_.memory_bytes) {
+      throw_error(ErrorCode::kResourceExhausted,
+                  "the device has no {} of memory left: {} in total, {} used", format_bytes(bytes),
+                  format_bytes(options_.memory_bytes), format_bytes(used_));
+    }
+    used_ += bytes;
+  }
   void release(std::byte* data, std::size_t size) noexcept override {
     const std::lock_guard lock(mutex_);
     const auto block = blocks_.find(data);
@@ -105,6 +118,7 @@ class DetachedDevice final : public Device {
       std::free(data);
       return;
     }
+    used_ -= block->second.size;
     blocks_.erase(block);
     munmap(data, std::max<std::size_t>(size, 1));
   }
@@ -138,6 +152,7 @@ class DetachedDevice final : public Device {
   std::condition_variable went_on_;
   bool held_ = false;                   // guarded by mutex_
   std::map<std::byte*, Block> blocks_;  // guarded by mutex_
+  std::size_t used_ = 0;                // bytes of blocks_; guarded by mutex_
   std::uint64_t streams_ = 0;           // guarded by mutex_
   Recordings recordings_;               // guarded by mutex_
 };
