@@ -74,6 +74,9 @@ void PipelineExecutor::rethrow_root_cause(const Error& error) {
   if (const auto told =
           cluster_.failure(is_secondary_failure(error) ? kRootCauseTimeout : Nanoseconds::zero()))
     cause = *told;
+  // The message of a device names its processor, "GPU 0", of which each host has one.
+  if (cause.code() == ErrorCode::kResourceExhausted && !cause.actor().empty())
+    cause = Error(cause.code(), fmt::format("{}: {}", cause.actor(), cause.message()));
   cancel_collectives(cause);
   throw Error(cause);
 }
