@@ -1,18 +1,40 @@
 // Implementation of the CUDA plugin: detects GPUs and creates devices.
 #include "core/cuda_support/cuda_plugin.h"
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "core/cuda/cuda_device.h"
+#include "core/cuda_support/file_of_function.h"
 
 namespace weft {
 namespace {
 
+int runtime_version() {
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  return version;
+}
+
 /// Formats a CUDA version: 13000 becomes "13.0".
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Formats a version of cuBLASLt or cuDNN: 91900 becomes "9.19.0".
+std::string library_version(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::vector<LoadedLibrary> loaded_libraries() {
+  return {{"CUDA runtime", version_text(runtime_version()),
+           file_of_function(&cudaRuntimeGetVersion)},
+          {"cuBLASLt", library_version(cublasLtGetVersion()),
+           file_of_function(&cublasLtGetVersion)},
+          {"cuDNN", library_version(cudnnGetVersion()), file_of_function(&cudnnGetVersion)}};
 }
 
 class Plugin final : public CudaPlugin {
@@ -20,10 +42,9 @@ class Plugin final : public CudaPlugin {
   CudaSupport support() const override {
     CudaSupport support;
     int driver = 0;
-    int runtime = 0;
-    cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);  // sets 0 if there is no driver
-    support.runtime = version_text(runtime);
+    support.runtime = version_text(runtime_version());
+    support.libraries = loaded_libraries();
     if (driver != 0) support.driver = version_text(driver);
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);

@@ -28,12 +28,21 @@ struct CudaDeviceOptions {
   bool deterministic = true;
 };
 
+/// Library of NVIDIA's that the process has loaded.
+struct LoadedLibrary {
+  std::string name;     ///< "cuBLASLt"
+  std::string version;  ///< "13.0.2"
+  std::string file;     ///< Path without symbolic links.
+};
+
 /// CUDA capabilities of a process.
 struct CudaSupport {
   std::vector<std::string> gpus;  ///< Indexed by GPU: "NVIDIA H200, sm_90, 139 GiB".
   /// Newest CUDA version that the driver supports, "13.0"; "" without a driver.
   std::string driver;
   std::string runtime;  ///< CUDA version of the libraries, "13.0".
+  /// Libraries that compute. Several versions may be installed on a machine.
+  std::vector<LoadedLibrary> libraries;
   std::string
       unavailable_reason;  ///< Reason why no GPU is available, and a remedy; "" if there is one.
 };
@@ -51,7 +60,7 @@ class CudaPlugin {
   static constexpr const char* kLibrary = "weft_cuda";
   static constexpr const char* kEntry = "weft_cuda_plugin";
   static constexpr std::uint64_t stamp() {
-    return plugin_stamp(3, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
+    return plugin_stamp(4, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
                             sizeof(TensorType), sizeof(AdamW), sizeof(AdamWParameter),
                             sizeof(CudaDeviceOptions), sizeof(CudaSupport)});
   }

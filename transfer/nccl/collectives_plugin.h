@@ -25,6 +25,8 @@ class CollectivesPlugin {
   /// Returns the library and its version, such as "NCCL 2.28.9"; see
   /// DeviceCollectives::description().
   virtual std::string library() const = 0;
+  /// Returns the path of the library's file.
+  virtual std::string library_file() const = 0;
   /// Returns the PCI bus id of a GPU, for DeviceCapabilities. Throws Error(kFailedPrecondition) if
   /// there is no such GPU, or no driver.
   virtual std::string processor(int gpu) const = 0;
@@ -38,7 +40,7 @@ class CollectivesPlugin {
   static constexpr const char* kEntry = "weft_nccl_plugin";
   static constexpr std::uint64_t stamp() {
     return plugin_stamp(
-        1, {static_cast<std::size_t>(last_enumerator<CallKind>::kValue), sizeof(DeviceCall),
+        2, {static_cast<std::size_t>(last_enumerator<CallKind>::kValue), sizeof(DeviceCall),
             sizeof(DeviceCopy), sizeof(DeviceSum), sizeof(CollectivesOptions)});
   }
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/cuda_support/file_of_function.h"
 #include "transfer/nccl/collectives_plugin.h"
 #include "transfer/nccl_plugin/internal/box_copies.h"
 #include "transfer/nccl_plugin/internal/launch.h"
@@ -67,6 +68,7 @@ class NcclCollectives final : public DeviceCollectives {
 class NcclPlugin final : public CollectivesPlugin {
  public:
   std::string library() const override { return nccl_version(); }
+  std::string library_file() const override { return file_of_function(&ncclGetVersion); }
 
   std::string processor(int gpu) const override {
     std::array<char, 32> bus_id{};

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/cuda_support/file_of_function.h"
 #include "core/cuda_support/internal/needed_libraries.h"
 #include "core/cuda_support/open_plugin.h"
 #include "tests/support/scratch_folder.h"
@@ -150,6 +151,16 @@ TEST(CudaSupport, OfThisMachineHasGpusOrSaysWhyNot) {
   std::cout << (support.unavailable_reason.empty() ? support.gpus.front()
                                                    : support.unavailable_reason)
             << "\n";
+  // The libraries are told also without a GPU: they decide what a machine can run.
+  for (const LoadedLibrary& library : support.libraries) {
+    EXPECT_THAT(library.version, testing::MatchesRegex("[0-9]+\\.[0-9.]+")) << library.name;
+    EXPECT_TRUE(fs::is_regular_file(library.file)) << library.name << ": " << library.file;
+  }
+}
+
+TEST(FileOfFunction, IsTheLibraryThatHasIt) {
+  EXPECT_THAT(file_of_function(&std::puts), HasSubstr("libc.so"));
+  EXPECT_EQ(file_of_function(static_cast<const void*>(nullptr)), "");
 }
 
 TEST(NeededLibraries, AreReadFromTheFile) {
