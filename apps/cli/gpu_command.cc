@@ -55,9 +55,8 @@ int run_gpus(bool json) {
     else say(stdout, "CUDA {} on a driver for {}\n", support.runtime, support.driver);
     for (const LoadedLibrary& library : libraries)
       say(stdout, "{}\n",
-          wrapped_for_terminal(
-              STDOUT_FILENO,
-              fmt::format("{:12} {:8} {}", library.name, library.version, library.file)));
+          wrapped_for_terminal(STDOUT_FILENO, fmt::format("{:12} {:8} {}", library.name,
+                                                          library.version, library.file)));
   }
   return support.gpus.empty() ? 1 : 0;
 }

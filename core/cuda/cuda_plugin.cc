@@ -30,11 +30,10 @@ std::string library_version(std::size_t version) {
 }
 
 std::vector<LoadedLibrary> loaded_libraries() {
-  return {{"CUDA runtime", version_text(runtime_version()),
-           file_of_function(&cudaRuntimeGetVersion)},
-          {"cuBLASLt", library_version(cublasLtGetVersion()),
-           file_of_function(&cublasLtGetVersion)},
-          {"cuDNN", library_version(cudnnGetVersion()), file_of_function(&cudnnGetVersion)}};
+  return {
+      {"CUDA runtime", version_text(runtime_version()), file_of_function(&cudaRuntimeGetVersion)},
+      {"cuBLASLt", library_version(cublasLtGetVersion()), file_of_function(&cublasLtGetVersion)},
+      {"cuDNN", library_version(cudnnGetVersion()), file_of_function(&cudnnGetVersion)}};
 }
 
 class Plugin final : public CudaPlugin {
