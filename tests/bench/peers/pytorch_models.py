@@ -7,20 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-GPTS = {  # layers, width, heads, sequence, batch, vocabulary
-    "1.3b": (24, 2048, 16, 1024, 8, 50304),
-    "350m": (24, 1024, 16, 1024, 16, 50304),
-    "124m": (12, 768, 12, 1024, 32, 50304),
-    "large": (6, 384, 6, 256, 8, 4096),
-    "small": (4, 128, 4, 128, 16, 2048),
-    "tiny": (2, 64, 2, 32, 2, 128),
-}
-U_TRANSFORMERS = {  # height, width, classes, levels, channels, group size, head width, batch
-    "u-large": (256, 256, 8, 4, 64, 16, 64, 16),
-    "u-small": (112, 96, 8, 3, 32, 8, 32, 4),
-    "u-tiny": (16, 24, 3, 2, 8, 4, 8, 2),
-}
-MODELS = [*GPTS, *U_TRANSFORMERS]
+from pytorch_shapes import ATTENDED_SKIPS, GPTS, U_TRANSFORMERS
 
 
 class Block(nn.Module):
@@ -124,7 +111,7 @@ class UTransformer(nn.Module):
             linear(f"bottom.attention.{name}", deepest, deepest)
         for level in reversed(range(levels)):
             own, deep, scope = channels << level, channels << (level + 1), f"up{level}"
-            if levels - level <= 3:
+            if levels - level <= ATTENDED_SKIPS:
                 keep(f"{scope}.gate.deep_norm", nn.LayerNorm(deep))
                 positions(f"{scope}.gate", level + 1, deep)
                 convolution(f"{scope}.gate.shrink", own, own, kernel=2, stride=2)
@@ -175,7 +162,7 @@ class UTransformer(nn.Module):
         x = (rows + self.attend("bottom.attention", normed, normed)).permute(0, 3, 1, 2)
         for level in reversed(range(self.levels)):
             scope, skip = f"up{level}", skips[level]
-            if self.levels - level <= 3:
+            if self.levels - level <= ATTENDED_SKIPS:
                 skip = self.gated(f"{scope}.gate", skip, x)
             grown = self.part(f"{scope}.grow")(F.interpolate(x, scale_factor=2, mode="nearest"))
             x = self.twice(scope, torch.cat((skip, grown), dim=1))
@@ -202,14 +189,12 @@ def decays(name, parameter):
     return parameter.dim() >= 2 and not name.endswith("/positions")
 
 
-def make_model(name, batch):
-    """The model and its batch size."""
+def make_model(name):
     if name in GPTS:
-        layers, width, heads, sequence, own_batch, vocabulary = GPTS[name]
-        return Gpt(layers, width, heads, sequence, vocabulary), batch or own_batch
-    *shape, own_batch = U_TRANSFORMERS[name]
-    model = UTransformer(*shape)
-    return model.to(memory_format=torch.channels_last), batch or own_batch
+        layers, width, heads, sequence, _, vocabulary = GPTS[name]
+        return Gpt(layers, width, heads, sequence, vocabulary)
+    *shape, _ = U_TRANSFORMERS[name]
+    return UTransformer(*shape).to(memory_format=torch.channels_last)
 
 
 def random_inputs(name, batch, device):
@@ -219,16 +204,6 @@ def random_inputs(name, batch, device):
     height, width, classes = U_TRANSFORMERS[name][:3]
     return [torch.randn(batch, height, width, 1, device=device), torch.randint(classes, (batch, height, width), device=device),
             torch.ones(batch, height, width, device=device)]
-
-
-def matmul_flops(name, batch):
-    """Of a GPT's step, attention's causal half included; None where nobody has counted."""
-    if name not in GPTS:
-        return None
-    layers, width, heads, sequence, _, vocabulary = GPTS[name]
-    tokens = batch * sequence
-    attention = 7 * batch * sequence * (sequence + 1) * width
-    return layers * (6 * tokens * 12 * width * width + attention) + 6 * tokens * width * vocabulary
 
 
 def load_values(model, folder):

@@ -1,157 +1,118 @@
-"""The training step of tests/bench/training_step in PyTorch: same models, shapes, initial distribution and optimizer.
+"""Times the training step of tests/bench/training_step in PyTorch: same models, shapes, initial distribution, clipping and optimizer.
 
-Prints one JSON line with the same keys as `training_step --json`. Run it through tests/bench/peers/pytorch_step (CPU). What makes
-PyTorch fast is on: fused attention, fused AdamW, gradients set to none, pictures in channels-last memory, and on a GPU the
-fastest of cuDNN's algorithms and one synchronisation for many steps.
+Runs arms (pytorch_arms.py: eager and compiled, both forms of bf16, attention kernels) one after the other in one process; the fastest is
+the fair opponent. An arm runs all models before the next arm begins. An arm that cannot run, or has no time left before --end, is left out
+with a reason. An arm that fails does not end the others. Prints one line per arm and model; reasons and errors go to stderr, and with
+--json also to stdout, as the keys "left_out" and "error". Exit status: 1 if an arm failed, 2 for wrong arguments.
 
---precision bf16 has two forms, of which the faster one is the fair opponent: `autocast` (float32 parameters, cast for each product)
-and `copies` (bf16 parameters, with float32 master values that a fused AdamW updates and that are copied back).
---weights DIR: initial values and inputs that `training_step --dump DIR` has written; prints the loss of each of --steps steps.
+What makes PyTorch fast is on: fused attention, fused AdamW, gradients set to none, pictures in channels-last memory; on a GPU the fastest
+of cuDNN's algorithms and one synchronisation for many steps. f32 means f32: TF32 is off, as it is in Weft.
+--weights DIR: starts from the values and inputs that `training_step --dump DIR` wrote, and prints the loss of each of --steps steps.
 """
 import argparse
-import contextlib
+import gc
 import json
-import math
-import statistics
+import sys
 import time
 
-import torch
-from torch import nn
-
-from pytorch_models import MODELS, decays, load_inputs, load_values, make_model, matmul_flops, random_inputs
+from pytorch_arms import ARMS, reason_to_leave_out, select
+from pytorch_shapes import MODELS
 
 
-def wait(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def matmul_rate(device, dtype):
-    """Of the product of two square matrices of random numbers: operations per second, the best of several."""
-    size = 8192 if device == "cuda" else 1024
-    a, b = torch.randn(size, size, device=device, dtype=dtype), torch.randn(size, size, device=device, dtype=dtype)
-    best = math.inf
-    for _ in range(8):
-        wait(device)
-        begin = time.perf_counter()
-        a @ b
-        wait(device)
-        best = min(best, time.perf_counter() - begin)
-    return 2 * size**3 / best
-
-
-class Plain:
-    """AdamW on the parameters themselves."""
-
-    def __init__(self, parameters, make):
-        self.parameters = [parameter for _, parameter in parameters]
-        self.optimizer = make(parameters)
-
-    def step(self):
-        nn.utils.clip_grad_norm_(self.parameters, 1.0, foreach=True)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-
-
-class MasterCopies:
-    """AdamW on float32 master values of parameters that are rounded to bf16."""
-
-    def __init__(self, parameters, make):
-        masters = [(name, parameter.detach().float().clone().requires_grad_()) for name, parameter in parameters]
-        self.masters = [master for _, master in masters]
-        self.optimizer = make(masters)
-        self.parameters = [parameter for _, parameter in parameters]
-        for parameter in self.parameters:
-            parameter.data = parameter.data.to(torch.bfloat16)
-
-    def step(self):
-        for parameter, master in zip(self.parameters, self.masters):
-            master.grad = parameter.grad.float()
-            parameter.grad = None
-        nn.utils.clip_grad_norm_(self.masters, 1.0, foreach=True)
-        self.optimizer.step()
-        with torch.no_grad():
-            torch._foreach_copy_(self.parameters, self.masters)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", choices=MODELS, default="small")
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = "; ".join(f"{precision}: {', '.join(arm.name for arm in arms)}" for precision, arms in ARMS.items())
+    parser.add_argument("--arms", default="all", help=f"all, or names separated by commas ({names})")
+    parser.add_argument("--model", default="small", help=f"names separated by commas: {', '.join(MODELS)}")
     parser.add_argument("--batch", type=int, help="sequences or pictures a step, instead of the model's own")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
-    parser.add_argument("--bf16-form", choices=("autocast", "copies"), default="copies")
-    parser.add_argument("--compile", action="store_true", help="through torch.compile")
-    parser.add_argument("--weights", metavar="DIR", help="start from what training_step --dump wrote, and report every loss")
-    parser.add_argument("--variant", default="stock", help="a name for the record")
+    parser.add_argument("--precision", choices=tuple(ARMS), default="bf16")
+    parser.add_argument("--end", type=float, metavar="EPOCH_SECONDS", help="begin no arm that would probably end after this time")
+    parser.add_argument("--weights", metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     arguments = parser.parse_args()
-    device = arguments.device
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    torch.backends.cudnn.benchmark = device == "cuda" and not arguments.weights
-    torch.backends.cudnn.allow_tf32 = False  # f32 means f32, in products and convolutions.
-    with torch.device(device):
-        model, batch = make_model(arguments.model, arguments.batch)
-    if arguments.weights:
-        load_values(model, arguments.weights)
-    low = arguments.precision == "bf16"
-    copies = low and arguments.bf16_form == "copies"
+    try:
+        arguments.arms = select(arguments.arms, arguments.precision)
+    except ValueError as error:
+        parser.error(str(error))
+    arguments.models = arguments.model.split(",")
+    for model in arguments.models:
+        if model not in MODELS:
+            parser.error(f"there is no model '{model}'; there are: {', '.join(MODELS)}")
+    for option, value in (("--steps", arguments.steps), ("--batch", arguments.batch)):
+        if value is not None and value < 1:
+            parser.error(f"{option} must be at least 1, not {value}")
+    if arguments.weights and len(arguments.models) > 1:
+        parser.error(f"--weights holds the values of one model, but --model names {len(arguments.models)}")
+    return arguments
 
-    def make(parameters):
-        groups = [{"params": [p for name, p in parameters if decays(name, p) == decayed], "weight_decay": 0.1 if decayed else 0.0}
-                  for decayed in (True, False)]
-        return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
 
-    optimizer = (MasterCopies if copies else Plain)(list(model.named_parameters()), make)
-    forward = torch.compile(model) if arguments.compile else model
-    cast = torch.autocast(device, dtype=torch.bfloat16) if low and not copies else contextlib.nullcontext()
-    inputs = load_inputs(arguments.weights, device) if arguments.weights else [random_inputs(arguments.model, batch, device)]
-
-    def step(number):
-        with cast:
-            loss = model.loss(forward, inputs[number % len(inputs)])
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    record = {"benchmark": "pytorch_step", "variant": arguments.variant, "model": arguments.model, "batch": batch,
-              "precision": arguments.precision + (f" ({arguments.bf16_form})" if low else ""),
-              "device": (torch.cuda.get_device_name() if device == "cuda" else "1 thread") +
-                        f", torch {torch.__version__} {'compiled' if arguments.compile else 'eager'}"}
-    if arguments.weights:
-        losses = [step(number) for number in range(arguments.steps)]
-        print(json.dumps(record | {"losses": [loss.item() for loss in losses]}))
-        return
-    for number in range(5 if device == "cuda" else 2):
-        loss = step(number)
-    wait(device)
-    dtype = torch.bfloat16 if low else torch.float32
-    rate_before = matmul_rate(device, dtype)
-    seconds, cpu = [], []
-    if device == "cuda":
+def free_memory(torch):
+    """Frees what an arm has left, so that the next one finds the device as the first did."""
+    gc.collect()
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+        gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    # On a GPU the host may run ahead of the device, as it does in training: it waits once for several steps.
-    at_once = arguments.steps if device == "cuda" else 1
-    for _ in range(3 if device == "cuda" else arguments.steps):
-        begin, cpu_begin = time.perf_counter(), time.process_time()
-        for number in range(at_once):
-            loss = step(number)
-        loss = loss.item()
-        seconds.append((time.perf_counter() - begin) / at_once)
-        cpu.append((time.process_time() - cpu_begin) / at_once)
-    assert math.isfinite(loss)
-    if device == "cuda":
-        record["peak_bytes"] = torch.cuda.max_memory_allocated()
-    rate = max(rate_before, matmul_rate(device, dtype))
-    median = statistics.median(seconds)
-    items = batch * (inputs[0][0].shape[1] if len(inputs[0]) == 2 else 1)
-    record |= {"ms_per_step": median * 1e3, "ms_per_step_best": min(seconds) * 1e3, "cpu_ms_per_step": statistics.median(cpu) * 1e3,
-               "items_per_second": items / median, "matmul_gflops": rate * 1e-9}
-    flops = matmul_flops(arguments.model, batch)
-    if flops:
-        record |= {"gflops": flops / median * 1e-9, "share_of_matmul_rate": flops / median / rate}
-    print(json.dumps(record))
+
+
+def in_words(record):
+    if "losses" in record:
+        return f"losses {record['losses'][0]:.6f} -> {record['losses'][-1]:.6f}"
+    memory = f", {record['peak_bytes'] / 2**30:.2f} GiB" if record["peak_bytes"] else ""
+    return (f"{record['ms_per_step']:.2f} ms per step (best {record['ms_per_step_best']:.2f}), {record['tflops']:.3f} TFLOP/s, "
+            f"warm-up {record['warm_up_seconds']:.1f} s{memory}")
+
+
+def main():
+    arguments = parse()
+    try:
+        import torch
+    except ImportError as error:
+        sys.exit(f"PyTorch is missing ({error}). `tests/bench/peers/peer_venv pytorch --install` installs it and prints its folder; run "
+                 "this with bin/python of that folder.")
+    from pytorch_training import Training
+
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        sys.exit(f"PyTorch {torch.__version__} finds no GPU; use --device cpu")
+    torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark = not arguments.weights
+    torch.backends.cudnn.allow_tf32 = False
+    about = {"benchmark": "pytorch_step", "torch": torch.__version__, "precision": arguments.precision,
+             "device": torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu, 1 thread"}
+
+    def run(arm, model):
+        training = Training(arm, model, arguments.batch, arguments.device, arguments.precision, arguments.weights)
+        measured = training.losses(arguments.steps) if arguments.weights else training.times(arguments.steps)
+        return {"batch": training.batch} | measured
+
+    def report(arm, model, result):
+        words = result.get("error") or result.get("left_out")
+        if arguments.json:
+            print(json.dumps(about | {"model": model, "arm": arm.name} | result), flush=True)
+        elif not words:
+            print(f"{model}: {arm.name}: {in_words(result)}", flush=True)
+        if words:
+            print(f"{model}: {arm.name} {'failed' if 'error' in result else 'is left out'}: {words}", file=sys.stderr, flush=True)
+
+    failed = False
+    for arm in arguments.arms:
+        for model in arguments.models:
+            seconds_left = arguments.end - time.time() if arguments.end else float("inf")
+            reason = reason_to_leave_out(arm, arguments.device, seconds_left)
+            if reason:
+                report(arm, model, {"left_out": reason})
+                continue
+            try:
+                report(arm, model, run(arm, model))
+            except Exception as error:  # Any arm may fail in its own way; the others still run.
+                failed = True
+                report(arm, model, {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
+            free_memory(torch)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
