@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "core/base/check.h"
@@ -101,8 +102,11 @@ int current_device() {
 
 class CudaKernels::Impl final : public cuda::Backend {
  public:
-  explicit Impl(const CudaKernelsOptions& options)
-      : products_(options.tf32, options.note), graphs_(options.deterministic, options.note) {
+  explicit Impl(const CudaKernelsOptions& options) {
+    if (options.vendor_libraries) {
+      products_.emplace(options.tf32, options.note);
+      graphs_.emplace(options.deterministic, options.note);
+    }
     int bytes = 0;
     cuda::check_cuda(
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
@@ -137,26 +141,27 @@ class CudaKernels::Impl final : public cuda::Backend {
     cuda::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
   }
   void multiply(const cuda::MatrixProduct& product) override {
-    if (!products_.multiply(product, stream_)) cuda::matrix_product(stream_, product);
+    if (!multiply_fused(product)) cuda::matrix_product(stream_, product);
   }
   bool multiply_fused(const cuda::MatrixProduct& product) override {
-    return products_.multiply(product, stream_);
+    return products_ && products_->multiply(product, stream_);
   }
   bool convolve(const cuda::Convolution& convolution) override {
-    return graphs_.convolve(*this, convolution);
+    return graphs_ && graphs_->convolve(*this, convolution);
   }
   bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v,
               void* y, float* statistics) override {
-    return graphs_.attend(*this, type, shape, q, k, v, y, statistics);
+    return graphs_ && graphs_->attend(*this, type, shape, q, k, v, y, statistics);
   }
   bool attend_grad(DType type, const cuda::Attention& shape,
                    const cuda::AttentionGradTensors& tensors) override {
-    return graphs_.attend_grad(*this, type, shape, tensors);
+    return graphs_ && graphs_->attend_grad(*this, type, shape, tensors);
   }
 
  private:
-  cuda::CublasLtProducts products_;
-  cuda::CudnnGraphs graphs_;
+  // Null if no library is used.
+  std::optional<cuda::CublasLtProducts> products_;
+  std::optional<cuda::CudnnGraphs> graphs_;
   OpWorkspace work_space_;
   cudaStream_t stream_ = nullptr;
   std::size_t shared_memory_ = 0;

@@ -21,6 +21,8 @@ struct CudaKernelsOptions {
   /// Makes equal inputs give bitwise equal results. If false, cuDNN may sum gradients of attention
   /// in any order, which is faster and needs no work space for scores.
   bool deterministic = true;
+  /// Uses cuBLASLt and cuDNN. If false, Weft's own kernels run all ops: slow, for comparisons.
+  bool vendor_libraries = true;
   /// Called with the reason when cuDNN or cuBLASLt rejects an op. Weft's own kernels or two
   /// separate ops are then used. May be called several times for the same reason.
   std::function<void(const std::string&)> note = [](const std::string&) {};

@@ -26,6 +26,9 @@ struct CudaDeviceOptions {
   /// Makes equal inputs give bitwise equal results. If false, gradients of bf16 attention are
   /// faster and use less memory.
   bool deterministic = true;
+  /// Uses cuBLASLt and cuDNN. If false, Weft's own kernels run all ops: slow, for comparisons with
+  /// the libraries' results.
+  bool vendor_libraries = true;
 };
 
 /// Library of NVIDIA's that the process has loaded.

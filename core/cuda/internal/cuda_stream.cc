@@ -59,6 +59,7 @@ CudaKernels& CudaStream::kernels() {
     kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{
         .tf32 = device_.options().tf32,
         .deterministic = device_.options().deterministic,
+        .vendor_libraries = device_.options().vendor_libraries,
         .note = [&device = device_](const std::string& text) { device.note(text); }});
   }
   return *kernels_;

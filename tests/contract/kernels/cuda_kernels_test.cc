@@ -100,6 +100,29 @@ TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
   run(10);
 }
 
+TEST_F(CudaKernelsOnHost, CallsNoLibraryIfToldSo) {
+  const TensorType matrix{DType::kF32, {2, 2}};
+  std::vector<float> a{1, 2, 3, 4}, b{5, 6, 7, 8}, c(4);
+  const auto multiply = [&] {
+    const auto ref = [&](std::vector<float>& floats) {
+      return TensorRef{matrix, reinterpret_cast<std::byte*>(floats.data())};
+    };
+    const ConstTensorRef inputs[] = {ref(a), ref(b)};
+    const TensorRef outputs[] = {ref(c)};
+    c.assign(4, 0);
+    kernels_->run({OpKind::kLinear, {}}, inputs, outputs, {}, nullptr);
+    EXPECT_EQ(c, (std::vector<float>{19, 22, 43, 50}));
+  };
+  const int before = cublaslt_double.products;
+  multiply();
+  EXPECT_EQ(cublaslt_double.products, before + 1);
+  kernels_.reset();
+  kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{.vendor_libraries = false});
+  EXPECT_EQ(cublaslt_double.objects, 0);
+  multiply();
+  EXPECT_EQ(cublaslt_double.products, before + 1);
+}
+
 TEST_F(CudaKernelsOnHost, LeavesNothingBehind) {
   run(10);
   record(10);
