@@ -205,12 +205,15 @@ std::vector<KindOfRunner> kernel_runners() {
   };
   for (const KindOfDevice& kind : device_kinds()) {
     if (kind.name == "detached") continue;  // the CPU's kernels in another thread
-    kinds.push_back({kind.name, [make = kind.make] {
-                       return std::make_unique<DeviceRunner>(make(), Queueing::kOnce);
-                     }});
-    kinds.push_back({kind.name + "_recorded", [make = kind.make] {
-                       return std::make_unique<DeviceRunner>(make(), Queueing::kRecorded);
-                     }});
+    const auto add_kind = [&](const std::string& suffix, Queueing queueing) {
+      kinds.push_back({kind.name + suffix,
+                       [make = kind.make, queueing] {
+                         return std::make_unique<DeviceRunner>(make(), queueing);
+                       },
+                       kind.name == "cuda"});
+    };
+    add_kind("", Queueing::kOnce);
+    add_kind("_recorded", Queueing::kRecorded);
   }
   return kinds;
 }

@@ -10,6 +10,7 @@
 #include "core/device/tensor_ref.h"
 #include "core/graph/op.h"
 #include "tests/contract/kernels/host_grid.h"
+#include "tests/contract/kernels/shared_runners.h"
 
 namespace weft::test {
 
@@ -23,13 +24,15 @@ class KernelRunner {
   virtual void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) = 0;
   virtual void sums_of_squares(std::span<const std::span<const float>> tensors,
                                std::span<double> results) = 0;
+  /// Adds two numbers. Throws if the device does not work.
+  void probe() {
+    const float from = 1;
+    float to = 1;
+    add({&from, 1}, {&to, 1});
+  }
 };
 
-struct KindOfRunner {
-  std::string name;
-  /// Throws Error(kFailedPrecondition), with the reason, if this machine has no such runner.
-  std::function<std::unique_ptr<KernelRunner>()> make;
-};
+using KindOfRunner = KindOf<KernelRunner>;
 
 /// Returns all kinds of runners: every device; Weft's own CUDA kernels on the CPU ("cuda_on_host");
 /// and CudaKernels with a cuBLASLt double for the CPU ("cublaslt_on_host").
