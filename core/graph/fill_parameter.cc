@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
@@ -35,14 +39,43 @@ void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t firs
   }
 }
 
+/// Returns the index in the whole tensor of element `number` of a region, both row-major.
+std::int64_t index_in_whole(const Region& region, const std::vector<std::int64_t>& strides,
+                            std::int64_t number) {
+  std::int64_t index = 0;
+  for (std::size_t d = region.rank(); d-- > 0;) {
+    const std::int64_t size = region[d].size();
+    index += (region[d].begin + number % size) * strides[d];
+    number /= size;
+  }
+  return index;
+}
+
+/// Splits [0, size) into chunks of kFillChunk. Calls work(begin, end) for each chunk, on up to
+/// `threads` threads, the caller's included. Threads take chunks as they become free.
+void for_each_chunk(std::size_t size, unsigned threads,
+                    const std::function<void(std::size_t, std::size_t)>& work) {
+  const std::size_t chunks = (size + kFillChunk - 1) / kFillChunk;
+  std::atomic<std::size_t> next = 0;
+  const auto run = [&] {
+    for (std::size_t chunk = next++; chunk < chunks; chunk = next++)
+      work(chunk * kFillChunk, std::min(size, (chunk + 1) * kFillChunk));
+  };
+  std::vector<std::jthread> helpers;
+  for (std::size_t i = 1; i < std::min<std::size_t>(threads, chunks); ++i)
+    helpers.emplace_back(run);
+  run();
+}
+
 /// Fills a region that extends beyond the shape.
 void fill_padded(std::string_view name, const Shape& shape, const Region& region,
-                 const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
+                 const Initializer& initializer, std::uint64_t seed, std::span<float> values,
+                 unsigned threads) {
   std::ranges::fill(values, 0.0F);
   const auto inside = region.intersect(Region::whole(shape));
   if (!inside) return;
   std::vector<float> filled(inside->num_elements());
-  fill_parameter(name, shape, *inside, initializer, seed, filled);
+  fill_parameter(name, shape, *inside, initializer, seed, filled, threads);
   copy_region(*inside, sizeof(float), *inside, std::as_bytes(std::span(filled)), region,
               std::as_writable_bytes(values));
 }
@@ -50,34 +83,32 @@ void fill_padded(std::string_view name, const Shape& shape, const Region& region
 }  // namespace
 
 void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
-                    const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
+                    const Initializer& initializer, std::uint64_t seed, std::span<float> values,
+                    unsigned threads) {
   if (region.rank() != shape.size() || region.num_elements() != std::ssize(values)) {
     throw_error(ErrorCode::kInvalidArgument, "cannot fill region {} of '{}' {} into {} values",
                 to_string(region), name, to_string(shape), values.size());
   }
   if (!Region::whole(shape).contains(region))
-    return fill_padded(name, shape, region, initializer, seed, values);
+    return fill_padded(name, shape, region, initializer, seed, values, threads);
   if (initializer.kind != Initializer::Kind::kNormal) {
     std::fill(values.begin(), values.end(),
               initializer.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
-  // Iterates over the rows of the region, that is runs of the last dimension.
   const std::uint64_t stream = fnv1a(name.data(), name.size());
-  const std::size_t rank = shape.size();
   const std::vector<std::int64_t> strides = row_major_strides(shape);
-  const std::size_t run = rank == 0 ? 1 : static_cast<std::size_t>(region[rank - 1].size());
-  std::vector<std::int64_t> index;
-  for (std::size_t d = 0; d < rank; ++d) index.push_back(region[d].begin);
-  for (std::size_t done = 0; done < values.size(); done += run) {
-    std::int64_t first = 0;
-    for (std::size_t d = 0; d < rank; ++d) first += index[d] * strides[d];
-    fill_normal_run(seed, stream, first, initializer.standard_deviation, values.subspan(done, run));
-    for (std::size_t d = rank - std::min<std::size_t>(rank, 1); d-- > 0;) {
-      if (++index[d] < region[d].end) break;
-      index[d] = region[d].begin;
+  // Length of the runs in which elements of the region are neighbours in the whole tensor.
+  const std::size_t run =
+      shape.empty() ? 1 : static_cast<std::size_t>(region[shape.size() - 1].size());
+  for_each_chunk(values.size(), threads, [&](std::size_t begin, std::size_t end) {
+    while (begin < end) {
+      const std::size_t count = std::min(run - begin % run, end - begin);
+      fill_normal_run(seed, stream, index_in_whole(region, strides, begin),
+                      initializer.standard_deviation, values.subspan(begin, count));
+      begin += count;
     }
-  }
+  });
 }
 
 }  // namespace weft

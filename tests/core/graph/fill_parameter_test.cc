@@ -14,9 +14,9 @@ constexpr Initializer kNormal{Initializer::Kind::kNormal, 0.5};
 
 std::vector<float> fill(const Shape& shape, const Region& region,
                         const Initializer& initializer = kNormal, std::uint64_t seed = 7,
-                        std::string_view name = "w") {
+                        std::string_view name = "w", unsigned threads = 1) {
   std::vector<float> values(region.num_elements());
-  fill_parameter(name, shape, region, initializer, seed, values);
+  fill_parameter(name, shape, region, initializer, seed, values, threads);
   return values;
 }
 
@@ -43,6 +43,25 @@ TEST(FillParameter, NormalNumbersHaveTheMomentsAskedFor) {
   EXPECT_NEAR(sum / n, 0, 0.006);
   EXPECT_NEAR(squares / n, 0.25, 0.005);
   EXPECT_NEAR(fourth / n, 3 * 0.0625, 0.01);  // a normal distribution has kurtosis 3
+}
+
+/// Chunks begin inside rows and inside the groups of four elements that share random words.
+TEST(FillParameter, AnyNumberOfThreadsGivesEqualBits) {
+  constexpr auto kChunk = static_cast<std::int64_t>(kFillChunk);
+  std::vector<std::pair<Shape, Region>> cases;
+  for (const std::int64_t size : {kChunk - 1, kChunk, kChunk + 1, 3 * kChunk - 1, 3 * kChunk + 2})
+    cases.emplace_back(Shape{size}, Region::whole(Shape{size}));
+  cases.emplace_back(Shape{301, 3, 113}, Region({{1, 301}, {0, 3}, {2, 113}}));
+  cases.emplace_back(Shape{301, 333}, Region({{2, 303}, {1, 340}}));  // with padding
+  for (const auto& [shape, region] : cases) {
+    for (const Initializer::Kind kind :
+         {Initializer::Kind::kZeros, Initializer::Kind::kOnes, Initializer::Kind::kNormal}) {
+      const auto one = fill(shape, region, {kind, 0.5}, 7, "w", 1);
+      for (const unsigned threads : {2u, 3u, 16u})
+        EXPECT_TRUE(fill(shape, region, {kind, 0.5}, 7, "w", threads) == one)
+            << to_string(region) << " of " << to_string(shape) << ", " << threads << " threads";
+    }
+  }
 }
 
 TEST(FillParameter, SeedAndNameMakeADifference) {
