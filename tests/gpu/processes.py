@@ -135,13 +135,13 @@ def started(command, log, environment):
 
 
 def run(command, seconds, log, environment, watch=None):
-    """Runs a program for at most `seconds`. `watch(pid)` is called ten times a second meanwhile."""
+    """Runs a program for at most `seconds`. `watch(pid)` is called fifty times a second meanwhile."""
     begin = time.monotonic()
     try:
         with started(command, log, environment) as process:
             while (left := begin + seconds - time.monotonic()) > 0 and process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(min(left, 0.1) if watch else left)
+                    process.wait(min(left, 0.02) if watch else left)
                 if watch:
                     watch(process.pid)
             status = process.poll()

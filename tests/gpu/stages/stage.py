@@ -20,7 +20,7 @@ class Settings:
     """What all stages share."""
 
     device: str  # "cuda" or "cpu"
-    small: bool  # small models where large ones teach no more
+    small: bool  # small models and few steps in stage `runs`
     binaries: pathlib.Path  # folder of Weft's programs
     peers: pathlib.Path  # folder of PyTorch's programs
     python: str  # a Python that may have PyTorch

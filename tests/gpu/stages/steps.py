@@ -99,7 +99,9 @@ def rate_ops(stage, model):
     if stage.left() < SHORTEST:
         stage.leave_out(f"ops of {model}", "the stage has no time left")
         return
-    ended = stage.run(f"ops-{model}", [program, "--model", model, "--device", stage.device, "--bf16", "--json"], 45)
+    command = [program, "--model", model, "--device", stage.device, "--bf16", "--json", "--seconds",
+               8 if stage.on_gpu else 2]
+    ended = stage.run(f"ops-{model}", command, 45)
     rows = json_lines(ended.text)
     if ended.status != 0 or not rows:
         stage.fail(f"ops of {model}: op_rates {ended.cause}")
