@@ -102,19 +102,21 @@ def run_tests(stage, program, tests, seconds=60, slices=4, workers=4, variables=
     if not tests:
         return {}
     dealt = [tests[i::slices] for i in range(min(slices, len(tests)))]
-    calls = [lambda i=i, part=part: run_slice(stage, program, part, f"{program}-{i}", seconds, variables)
+    arm = arm or program
+    log = arm.replace(", ", "-")
+    calls = [lambda i=i, part=part: run_slice(stage, program, part, f"{log}-{i}", seconds, variables)
              for i, part in enumerate(dealt)]
     results = {}
     for part in stage.at_once(calls, workers):
         results |= part
     again = [test for test in tests if results[test].outcome in ("not run", "lost GPU")]
     if again:
-        stage.say(f"{program}: {len(again)} tests run once more, each in a process of its own")
-        calls = [lambda i=i, test=test: run_slice(stage, program, [test], f"{program}-alone-{i}", 30, variables)
+        stage.say(f"{arm}: {len(again)} tests run once more, each in a process of its own")
+        calls = [lambda i=i, test=test: run_slice(stage, program, [test], f"{log}-alone-{i}", 30, variables)
                  for i, test in enumerate(again)]
         for part in stage.at_once(calls, workers):
             results |= part
-    report(stage, arm or program, results)
+    report(stage, arm, results)
     return results
 
 
