@@ -24,6 +24,9 @@ namespace weft::test {
 namespace {
 
 constexpr double kMostApart = 1e-2;
+/// The same for the worst of kParts parts of an output: one wrong row hardly moves the whole norm.
+constexpr double kMostApartInPart = 3e-2;
+constexpr std::int64_t kParts = 64;
 /// Elements of the block of random numbers that fills a tensor again and again: a prime, so that
 /// equal numbers do not lie below each other.
 constexpr std::size_t kBlock = 1'048'573;
@@ -52,16 +55,23 @@ KindOfDevices cpu() {
           }};
 }
 
-KindOfDevices cuda() {
-  return {"cuda",
-          [] {
+KindOfDevices gpu(const std::string& name, const CudaDeviceOptions& options) {
+  return {name,
+          [options] {
             const PluginSearch search = plugin_search(plugin_places());
             CudaDeviceOptions own;
             own.vendor_libraries = false;
-            return std::make_unique<Devices>(Devices{.device = make_cuda_device({}, search),
+            return std::make_unique<Devices>(Devices{.device = make_cuda_device(options, search),
                                                      .own = make_cuda_device(own, search)});
           },
           true};
+}
+KindOfDevices cuda() { return gpu("cuda", {}); }
+/// Gradients of attention may be summed in any order.
+KindOfDevices cuda_nondeterministic() {
+  CudaDeviceOptions options;
+  options.deterministic = false;
+  return gpu("cuda_nondeterministic", options);
 }
 
 /// Tensor in device memory.
@@ -131,19 +141,45 @@ void for_parts(std::int64_t elements, const auto& f) {
     f(begin, std::min(kReadAtOnce, elements - begin));
 }
 
-/// Returns ||a - b|| / ||b|| in the Frobenius norm.
-double apart(Stream& stream, const DeviceTensor& a, const DeviceTensor& b) {
-  double difference = 0, norm = 0;
-  for_parts(a.type.elements(), [&](std::int64_t begin, std::int64_t count) {
+/// Relative differences ||a - b|| / ||b|| in the Frobenius norm.
+struct Apart {
+  double whole = 0;
+  double worst_part = 0;  ///< Of kParts equal parts. Small tensors have one part.
+};
+
+Apart apart(Stream& stream, const DeviceTensor& a, const DeviceTensor& b) {
+  const std::int64_t elements = a.type.elements();
+  // A part has so many elements that the norm of its rounding errors is near its mean.
+  const std::int64_t parts = elements >= kParts * 256 ? kParts : 1;
+  std::vector<double> differences(parts, 0), norms(parts, 0);
+  for_parts(elements, [&](std::int64_t begin, std::int64_t count) {
     const std::vector<float> is = read(stream, a, begin, count),
                              should = read(stream, b, begin, count);
     for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t part = (begin + i) * parts / elements;
       const double d = static_cast<double>(is[i]) - should[i];
-      difference += d * d;
-      norm += static_cast<double>(should[i]) * should[i];
+      differences[part] += d * d;
+      norms[part] += static_cast<double>(should[i]) * should[i];
     }
   });
-  return norm == 0 && difference == 0 ? 0 : std::sqrt(difference / norm);
+  const auto relative = [](double difference, double norm) {
+    return difference == 0 ? 0 : std::sqrt(difference / norm);
+  };
+  double difference = 0, norm = 0;
+  Apart result;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    difference += differences[part];
+    norm += norms[part];
+  }
+  result.whole = relative(difference, norm);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    // Parts that are almost zero, such as gradients of rows of a table that no token has, are
+    // compared with the mean part.
+    const double least = norm / static_cast<double>(parts) / 256;
+    result.worst_part =
+        std::max(result.worst_part, relative(differences[part], std::max(norms[part], least)));
+  }
+  return result;
 }
 
 bool equal_bits(Stream& stream, const DeviceTensor& a, const DeviceTensor& b) {
@@ -199,14 +235,19 @@ class SizedRun {
   void compare_with_f32() {
     run(*devices_.own_stream, exact_inputs_, exact_outputs_);
     devices_.own_stream->synchronize();
+    const std::size_t notes = devices_.device->notes().size();
     queue();
     devices_.stream->synchronize();
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      const double difference = apart(*devices_.stream, outputs_[i], exact_outputs_[i]);
+      const Apart found = apart(*devices_.stream, outputs_[i], exact_outputs_[i]);
       // NaNs are not below.
-      EXPECT_TRUE(difference < kMostApart)
-          << "output " << i << ", " << to_string(outputs_[i].type) << ": " << difference;
+      EXPECT_TRUE(found.whole < kMostApart && found.worst_part < kMostApartInPart)
+          << "output " << i << ", " << to_string(outputs_[i].type) << ": " << found.whole
+          << ", worst part " << found.worst_part;
     }
+    // A note tells that a slow kernel of Weft's replaces a library's.
+    for (std::size_t i = notes; i < devices_.device->notes().size(); ++i)
+      ADD_FAILURE() << devices_.device->notes()[i];
   }
 
   /// Runs the op as a CUDA graph. Device work in a fixed order gives equal bits.
@@ -295,6 +336,9 @@ std::vector<Sized> all_sized() {
            {"124m", 4}, {"350m", 4}, {"1.3b", 4}, {"u-large", 2}}) {
     add(cuda(), model, batch, [](OpKind kind) { return !is_attention(kind); });
     add(cuda(), model, 0, is_attention);
+    add(cuda_nondeterministic(), model, 0, [](OpKind kind) {
+      return kind == OpKind::kAttentionGrad || kind == OpKind::kCrossAttentionGrad;
+    });
   }
   return all;
 }
@@ -315,7 +359,7 @@ TEST_P(KernelSizes, InBF16AreCloseToF32) {
   on(GetParam().kind, [&](Devices& devices) {
     SizedRun run(devices, GetParam().op.op.op, GetParam().op.op.inputs, data_of(GetParam().op));
     run.compare_with_f32();
-    run.compare_with_recorded();
+    if (GetParam().kind.name != "cuda_nondeterministic") run.compare_with_recorded();
   });
 }
 
