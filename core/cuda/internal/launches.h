@@ -143,10 +143,11 @@ void cross_entropy(StreamHandle stream, DType type, const void* logits, const st
                    const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
                    double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
                    FaultWord* fault);
+/// `dlogits` may be `logits`. Blocks may use `shared_bytes` of shared memory.
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
                         std::int64_t rows, std::int64_t columns, float scale,
-                        std::uint64_t fault_word, FaultWord* fault);
+                        std::size_t shared_bytes, std::uint64_t fault_word, FaultWord* fault);
 /// Slice of the columns of a vocabulary, for core/ops/split_cross_entropy.cc.
 struct LogitSlice {
   std::int64_t rows = 0;

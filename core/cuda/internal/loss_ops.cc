@@ -19,7 +19,8 @@ void run_cross_entropy(Backend& backend, const OpRun& run) {
 void run_cross_entropy_grad(Backend& backend, const OpRun& run) {
   cross_entropy_grad(backend.stream(), run.type(0), run.in(0), run.ids(1), weights_of(run),
                      run.out(), run.rows(0), run.columns(0),
-                     static_cast<float>(run.op.real("scale")), fault_word(run.op), backend.fault());
+                     static_cast<float>(run.op.real("scale")), backend.shared_memory(),
+                     fault_word(run.op), backend.fault());
 }
 
 // Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.

@@ -2,10 +2,14 @@
 
 // Cross entropy and squared error with their gradients. One block per row of logits. Each thread
 // keeps a running maximum and sum of exponentials (online softmax, Milakov and Gimelshein 2018), so
-// that a row is read once forward and twice backward, and no probabilities are stored. Rows with an
-// odd number of logits may not start at a multiple of 16 bytes: elements before the first such
-// address and after the last are processed one by one. Sums over rows are in double, in a fixed
-// order. See core/ops/cross_entropy.cc for the formulas.
+// that a row is read once forward, and no probabilities are stored. The gradient copies a row that
+// fits into shared memory there while it sums, and reads longer rows twice. Rows with an odd number
+// of logits may not start at a multiple of 16 bytes: elements before the first such address and
+// after the last are processed one by one. Sums over rows are in double, in a fixed order. See
+// core/ops/cross_entropy.cc for the formulas.
+//
+// All kernels give a thread the same columns of a row, in the same order, and state which products
+// and sums are fused. So the forward pass and the gradient have the same bits of a row's sum.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -33,7 +37,18 @@ struct ExponentialSum {
   __device__ __forceinline__ void add(float other_maximum, float other_sum) {
     const float larger = fmaxf(maximum, other_maximum);
     if (larger == -INFINITY) return;  // both are empty
-    sum = sum * __expf(maximum - larger) + other_sum * __expf(other_maximum - larger);
+    sum = fmaf(sum, __expf(maximum - larger), other_sum * __expf(other_maximum - larger));
+    maximum = larger;
+  }
+
+  template <typename T, int N>
+  __device__ __forceinline__ void add(const Pack<T, N>& values) {
+    float larger = maximum;
+    for (int i = 0; i < N; ++i) larger = fmaxf(larger, values[i]);
+    if (larger == -INFINITY) return;
+    float terms = 0;
+    for (int i = 0; i < N; ++i) terms += __expf(values[i] - larger);
+    sum = fmaf(sum, __expf(maximum - larger), terms);
     maximum = larger;
   }
 };
@@ -64,19 +79,42 @@ __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std:
   return before < columns ? before : columns;
 }
 
+/// This thread's part of a row: single elements up to `before`, packs up to `packs_end`, then
+/// single elements.
+template <typename T>
+struct RowPart {
+  static constexpr std::int64_t kStride = std::int64_t{kLossThreads} * kPackElements<T>;
+  std::int64_t columns, before, packs_end;
+
+  __device__ __forceinline__ RowPart(const T* row, std::int64_t column_count, bool wide)
+      : columns(column_count),
+        before(elements_before_packs(row, columns, wide)),
+        packs_end(before + (columns - before) / kPackElements<T> * kPackElements<T>) {}
+
+  __device__ __forceinline__ std::int64_t first_pack() const {
+    return before + static_cast<std::int64_t>(threadIdx.x) * kPackElements<T>;
+  }
+  /// Calls f(column) for the single elements before the packs, or after them.
+  template <typename F>
+  __device__ __forceinline__ void for_elements_before(F f) const {
+    for (std::int64_t c = threadIdx.x; c < before; c += kLossThreads) f(c);
+  }
+  template <typename F>
+  __device__ __forceinline__ void for_elements_after(F f) const {
+    for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads) f(c);
+  }
+};
+
 /// Calls f(PackSize<N>(), column) for this thread's packs and single elements of the row.
 template <typename T, typename F>
 __device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool wide, F f) {
-  const std::int64_t before = elements_before_packs(row, columns, wide);
-  const std::int64_t packs_end = before + (columns - before) / kPackElements<T> * kPackElements<T>;
-  for (std::int64_t c = threadIdx.x; c < before; c += kLossThreads) f(PackSize<1>(), c);
+  const RowPart<T> part(row, columns, wide);
+  const auto single = [&](std::int64_t c) { f(PackSize<1>(), c); };
+  part.for_elements_before(single);
 #pragma unroll 2
-  for (std::int64_t c = before + static_cast<std::int64_t>(threadIdx.x) * kPackElements<T>;
-       c < packs_end; c += std::int64_t{kLossThreads} * kPackElements<T>) {
+  for (std::int64_t c = part.first_pack(); c < part.packs_end; c += RowPart<T>::kStride)
     f(PackSize<kPackElements<T>>(), c);
-  }
-  for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads)
-    f(PackSize<1>(), c);
+  part.for_elements_after(single);
 }
 
 template <typename T>
@@ -84,16 +122,53 @@ __device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, s
                                                                  bool wide,
                                                                  ExponentialSum* shared) {
   ExponentialSum own{-INFINITY, 0};
-  for_row(row, columns, wide, [&](auto n, std::int64_t c) {
-    constexpr int kN = decltype(n)::value;
-    const Pack<T, kN> values = load<kN>(row + c);
-    float maximum = own.maximum;
-    for (int i = 0; i < kN; ++i) maximum = fmaxf(maximum, values[i]);
-    if (maximum == -INFINITY) return;
-    float sum = own.sum * __expf(own.maximum - maximum);
-    for (int i = 0; i < kN; ++i) sum += __expf(values[i] - maximum);
-    own = {maximum, sum};
-  });
+  for_row(row, columns, wide,
+          [&](auto n, std::int64_t c) { own.add(load<decltype(n)::value>(row + c)); });
+  return add_over_block(own, shared);
+}
+
+/// Packs that a thread copies ahead of its sums: 64 KiB per block, two blocks per multiprocessor.
+/// An H100 has about 20 KB per multiprocessor under way at 2.7 TB/s (0.9 us from request to
+/// arrival), so that the other block may store or wait at a barrier meanwhile.
+inline constexpr int kCopiesInFlight = 8;
+
+/// Returns the row's place in shared memory. It has the row's alignment, so that both have the
+/// same packs.
+template <typename T>
+__device__ __forceinline__ T* staged_row(const T* row) {
+  return dynamic_shared<T>() + reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T);
+}
+template <typename T>
+std::size_t staged_row_bytes(std::int64_t columns) {
+  return columns * sizeof(T) + 16;
+}
+
+/// Copies the row to `staged` and returns its sum. Each thread copies the elements that for_row
+/// gives it, so it needs no barrier to read them again.
+template <typename T>
+__device__ __forceinline__ ExponentialSum stage_row(const T* row, T* staged, std::int64_t columns,
+                                                    bool wide, ExponentialSum* shared) {
+  constexpr int kN = kPackElements<T>;
+  const RowPart<T> part(row, columns, wide);
+  std::int64_t to_copy = part.first_pack();
+  const auto copy_next = [&] {
+    if (to_copy < part.packs_end) __pipeline_memcpy_async(staged + to_copy, row + to_copy, 16);
+    __pipeline_commit();  // an empty group counts too
+    to_copy += RowPart<T>::kStride;
+  };
+  for (int i = 0; i < kCopiesInFlight; ++i) copy_next();
+  ExponentialSum own{-INFINITY, 0};
+  const auto single = [&](std::int64_t c) {
+    staged[c] = row[c];
+    own.add(load<1>(row + c));
+  };
+  part.for_elements_before(single);
+  for (std::int64_t c = part.first_pack(); c < part.packs_end; c += RowPart<T>::kStride) {
+    copy_next();
+    __pipeline_wait_prior(kCopiesInFlight);
+    own.add(load<kN>(staged + c));
+  }
+  part.for_elements_after(single);
   return add_over_block(own, shared);
 }
 
@@ -136,19 +211,27 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) *to = static_cast<float>(scale * total) + (accumulate ? *to : 0.0f);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kLossThreads)
+/// kStaged: the row fits into shared memory.
+template <typename T, bool kStaged>
+__global__ void __launch_bounds__(kLossThreads, 2)
     cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights,
                               T* dlogits, std::int64_t columns, bool wide, float scale,
                               std::uint64_t fault_word, FaultWord* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
-  const T* const x = logits + row * columns;
+  const T* x = logits + row * columns;
   T* const dx = dlogits + row * columns;
-  const ExponentialSum total = exponential_sum_of_row(x, columns, wide, shared);
   const std::int32_t target = targets[row];
   float factor = weights != nullptr ? scale * weights[row] : scale;
   if (!target_fits(target, columns, fault_word, fault)) factor = 0;
+  ExponentialSum total;
+  if constexpr (kStaged) {
+    T* const staged = staged_row(x);
+    total = stage_row(x, staged, columns, wide, shared);
+    x = staged;
+  } else {
+    total = exponential_sum_of_row(x, columns, wide, shared);
+  }
   const float inverse_sum = 1.0f / total.sum;
   for_row(x, columns, wide, [&](auto n, std::int64_t c) {
     constexpr int kN = decltype(n)::value;
@@ -179,14 +262,18 @@ void cross_entropy(StreamHandle stream, DType type, const void* logits, const st
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
                         std::int64_t rows, std::int64_t columns, float scale,
-                        std::uint64_t fault_word, FaultWord* fault) {
+                        std::size_t shared_bytes, std::uint64_t fault_word, FaultWord* fault) {
   const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 ==
                     reinterpret_cast<std::uintptr_t>(dlogits) % 16;
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    launch(stream, "cross_entropy_grad", {static_cast<unsigned>(rows), kLossThreads},
-           cross_entropy_grad_kernel<T>, static_cast<const T*>(logits), targets, weights,
-           static_cast<T*>(dlogits), columns, wide, scale, fault_word, fault);
+    const std::size_t staged = staged_row_bytes<T>(columns);
+    const bool fits = staged + kLossWarps * sizeof(ExponentialSum) <= shared_bytes;
+    launch(stream, "cross_entropy_grad",
+           {static_cast<unsigned>(rows), kLossThreads, fits ? staged : 0},
+           fits ? cross_entropy_grad_kernel<T, true> : cross_entropy_grad_kernel<T, false>,
+           static_cast<const T*>(logits), targets, weights, static_cast<T*>(dlogits), columns, wide,
+           scale, fault_word, fault);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,13 @@ constexpr std::size_t kLanes = 32, kStackBytes = 128 * 1024, kShuffleBytes = 16;
 
 enum class State : std::uint8_t { kRunnable, kAtBlockBarrier, kAtShuffle, kDone };
 
+/// Asynchronous copy that has not happened yet.
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t size;
+};
+
 struct Fiber {
   SwitchPoint point;
   std::unique_ptr<std::byte[]> stack;
@@ -29,6 +37,8 @@ struct Fiber {
   /// Values of the last two shuffles. A lane may read the older one while another lane is at the
   /// next shuffle.
   std::byte passed[2][kShuffleBytes] = {};
+  std::vector<Copy> open_group;
+  std::deque<std::vector<Copy>> copy_groups;  ///< Groups that were committed but not waited for.
 };
 
 /// Block that is running.
@@ -54,6 +64,12 @@ void wait_as(State state) {
 void fiber_main() {
   for (;;) {
     (*block.body)();
+    Fiber& own = block.current();
+    own.copy_groups.push_back(std::move(own.open_group));
+    WEFT_CHECK(std::ranges::all_of(own.copy_groups, &std::vector<Copy>::empty),
+               "kernel {}: a thread ends before its copies to shared memory", block.kernel);
+    own.open_group.clear();
+    own.copy_groups.clear();
     wait_as(State::kDone);
   }
 }
@@ -167,6 +183,27 @@ void host_shuffle(const void* value, void* result, std::size_t size, unsigned fr
   std::memcpy(own.passed[slot], value, size);
   wait_as(State::kAtShuffle);
   std::memcpy(result, block.fibers[first_lane + from]->passed[slot], size);
+}
+
+void host_copy_async(void* to, const void* from, std::size_t size) {
+  WEFT_CHECK(size == 4 || size == 8 || size == 16, "an asynchronous copy of {} bytes", size);
+  WEFT_CHECK(reinterpret_cast<std::uintptr_t>(to) % size == 0 &&
+                 reinterpret_cast<std::uintptr_t>(from) % size == 0,
+             "kernel {}: an asynchronous copy of {} bytes is not aligned", block.kernel, size);
+  block.current().open_group.push_back({to, from, size});
+}
+
+void host_commit_copies() {
+  Fiber& own = block.current();
+  own.copy_groups.push_back(std::move(own.open_group));
+  own.open_group.clear();
+}
+
+void host_wait_for_copies(std::size_t pending) {
+  std::deque<std::vector<Copy>>& groups = block.current().copy_groups;
+  for (; groups.size() > pending; groups.pop_front()) {
+    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.size);
+  }
 }
 
 }  // namespace weft::test

@@ -6,8 +6,8 @@
 
 /// Runs unchanged CUDA kernels on the CPU: one block after another, with the threads of a block as
 /// fibers of one thread that switch at barriers and shuffles. Finds bugs before they reach a GPU: a
-/// barrier that not all threads reach, a shuffle whose lanes are not all there, and, by running the
-/// threads in both orders, a missing barrier. The address sanitizer finds accesses out of bounds;
+/// barrier that not all threads reach, a shuffle whose lanes are not all there, a missing wait for an
+/// asynchronous copy, and, by running the threads in both orders, a missing barrier. The address sanitizer finds accesses out of bounds;
 /// the undefined-behaviour sanitizer finds unaligned ones.
 namespace weft::test {
 
@@ -42,5 +42,10 @@ void host_block_barrier();
 /// Copies to `result` the `size` bytes of the value that lane `from` of this warp passes to the
 /// same call.
 void host_shuffle(const void* value, void* result, std::size_t size, unsigned from);
+/// Adds a copy to this thread's open group. It happens when the thread waits for the group.
+void host_copy_async(void* to, const void* from, std::size_t size);
+void host_commit_copies();
+/// Completes all of this thread's groups except the latest `pending`.
+void host_wait_for_copies(std::size_t pending);
 
 }  // namespace weft::test

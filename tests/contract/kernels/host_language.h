@@ -68,6 +68,12 @@ T __shfl_xor_sync(unsigned mask, T value, int distance) {
   return result;
 }
 
+inline void __pipeline_memcpy_async(void* to, const void* from, std::size_t size) {
+  test::host_copy_async(to, from, size);
+}
+inline void __pipeline_commit() { test::host_commit_copies(); }
+inline void __pipeline_wait_prior(std::size_t pending) { test::host_wait_for_copies(pending); }
+
 inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float a, float b) { return a / b; }
