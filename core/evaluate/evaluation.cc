@@ -62,9 +62,10 @@ void Evaluation::list_needed_ops(const std::vector<ValueId>& results,
       }
       needed[input.value()] = true;
     }
-    const bool accumulates =
-        std::any_of(node.outputs.begin(), node.outputs.end(),
-                    [&](ValueId output) { return contains(accumulated, output); });
+    std::uint32_t accumulates = 0;
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+      if (contains(accumulated, node.outputs[o])) accumulates |= 1u << o;
+    }
     ops_.push_back({&node.op, numbers(node.inputs), numbers(node.outputs), accumulates});
   }
   std::reverse(ops_.begin(), ops_.end());
@@ -79,11 +80,9 @@ void Evaluation::fuse_ops() {
   };
   for (Fusion& fusion : find_fusions(ops_, tensors)) {
     fused_.push_back(std::move(fusion.op));
-    ops_[fusion.first].op = nullptr;
-    ListedOp& second = ops_[fusion.second];
-    second.op = &fused_.back();
-    second.inputs = std::move(fusion.inputs);
-    second.outputs = std::move(fusion.outputs);
+    for (const std::size_t removed : fusion.removed) ops_[removed].op = nullptr;
+    ops_[fusion.last] = {&fused_.back(), std::move(fusion.inputs), std::move(fusion.outputs),
+                         fusion.accumulate};
   }
   std::erase_if(ops_, [](const ListedOp& listed) { return listed.op == nullptr; });
 }
@@ -119,7 +118,7 @@ void Evaluation::place_values(Device& device, const std::vector<ValueId>& result
 
 void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
   for (const ListedOp& listed : ops_) {
-    Call call{listed.op, {}, {}, {}, listed.accumulate};
+    Call call{listed.op, {}, {}, {}, listed.accumulate != 0};
     for (const std::uint32_t input : listed.inputs)
       call.inputs.push_back({graph_.value(ValueId(input)).type, addresses_[input]});
     for (const std::uint32_t output : listed.outputs) {

@@ -28,7 +28,7 @@ namespace weft {
 /// data(); they work on every device.
 ///
 /// Runs only the nodes that the results need, so inputs that only the loss needs can stay unset if
-/// logits are requested. Fuses pairs of ops found by core/ops/fusion. If the device supports
+/// logits are requested. Fuses ops found by core/ops/fusion. If the device supports
 /// recording (CUDA graphs), the second run is recorded and later runs replay it.
 class Evaluation final {
  public:

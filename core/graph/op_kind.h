@@ -55,7 +55,7 @@ namespace weft {
   OP(kSquaredErrorGrad, "squared_error_grad")                                          \
   OP(kToBF16, "to_bf16")                                                               \
   OP(kToF32, "to_f32")                                                                 \
-  /* Fused pairs of ops, inserted into lists of ops by core/ops/fusion.h. */           \
+  /* Fused ops, inserted into lists of ops by core/ops/fusion.h. */                    \
   OP(kLinearGelu, "linear_gelu")                                                       \
   OP(kLinearAdd, "linear_add")                                                         \
   OP(kLinearInputGradGelu, "linear_input_grad_gelu")                                   \
@@ -76,7 +76,12 @@ namespace weft {
   OP(kCrossEntropyNumerators, "cross_entropy_numerators")                              \
   OP(kLinearSliceInputGrad, "linear_slice_input_grad")                                 \
   OP(kTargetRows, "target_rows")                                                       \
-  OP(kCrossEntropyCombinedInputGrad, "cross_entropy_combined_input_grad")
+  OP(kCrossEntropyCombinedInputGrad, "cross_entropy_combined_input_grad")              \
+  /* Further fused ops of core/ops/fusion.h. */                                        \
+  OP(kLayerNormGrad, "layer_norm_grad")                                                \
+  OP(kLayerNormInputGradAdd, "layer_norm_input_grad_add")                              \
+  OP(kLayerNormGradAdd, "layer_norm_grad_add")                                         \
+  OP(kCrossEntropyWithGrad, "cross_entropy_with_grad")
 
 /// Closed set of operators.
 enum class OpKind : std::uint8_t {

@@ -5,6 +5,8 @@
 // data-parallel shards can simply be added.
 // cross_entropy_grad(logits, targets, weights?; scale) -> dlogits
 //   = scale * weights * (softmax(logits) - onehot(targets)), in the logits' element type.
+// cross_entropy_with_grad(logits, targets, weights?; scale) -> dlogits, loss: both in one op, which
+//   core/ops/fusion creates.
 // The loss ends the graph, so its own gradient is 1. Targets and weights have no gradient.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
@@ -37,6 +39,12 @@ std::vector<TensorType> infer_cross_entropy_grad(const Op& op, std::span<const T
   return {inputs[0]};
 }
 
+std::vector<TensorType> infer_cross_entropy_with_grad(const Op& op,
+                                                      std::span<const TensorType> inputs) {
+  require_logits(op, inputs);
+  return {inputs[0], {DType::kF32, {}}};
+}
+
 FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType> inputs) {
   const Shape& logits = inputs[0].shape;
   const std::size_t tokens = logits.size() - 1;
@@ -50,6 +58,15 @@ FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType
   signature.inputs.assign(inputs.size(), factor_range(0, tokens));
   signature.inputs[0] = factor_range(0, tokens + 1);
   signature.outputs = {forward ? std::vector<int>{} : factor_range(0, tokens + 1)};
+  return signature;
+}
+
+/// Forbids all splits: tokens are parallel in dlogits, but a reduction in the loss.
+FactorSignature cross_entropy_with_grad_signature(const Op& op,
+                                                  std::span<const TensorType> inputs) {
+  FactorSignature signature = cross_entropy_signature(op, inputs);
+  for (Factor& factor : signature.factors) factor.kind = FactorKind::kWhole;
+  signature.outputs.push_back({});
   return signature;
 }
 
@@ -82,5 +99,8 @@ const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_elemen
                                            cross_entropy_signature, differentiate_cross_entropy};
 const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, flops_per_element<6>,
                                                cross_entropy_signature, nullptr, 0};
+const OpDefinition kCrossEntropyWithGradDefinition{infer_cross_entropy_with_grad,
+                                                   flops_per_element<7>,
+                                                   cross_entropy_with_grad_signature, nullptr, 0};
 
 }  // namespace weft

@@ -17,7 +17,7 @@ struct ListedOp {
   const Op* op = nullptr;
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
-  bool accumulate = false;  ///< True if the op adds to its outputs.
+  std::uint32_t accumulate = 0;  ///< Bit i is set if the op adds to output i.
 };
 
 /// Properties of a list's tensors that the list does not show.
@@ -27,17 +27,19 @@ struct ListedTensors {
   std::function<bool(std::uint32_t)> used_elsewhere;
 };
 
-/// Pair of ops of a list that one op replaces, at the position of the second.
+/// Ops of a list that one op replaces, at the position of the last of them.
 struct Fusion {
-  std::size_t first = 0;   ///< Position of the op to be removed.
-  std::size_t second = 0;  ///< Position of the op that becomes `op`.
+  std::vector<std::size_t> removed;  ///< Positions of the ops to be removed.
+  std::size_t last = 0;              ///< Position of the op that becomes `op`.
   Op op;
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
+  std::uint32_t accumulate = 0;  ///< Bit i is set if `op` adds to output i.
 };
 
-/// Finds pairs of ops that devices run faster as one op (core/ops/linear_fused.cc), like the
-/// epilogues of cuBLASLt:
+/// Finds ops that devices run faster as one op: with a product, like the epilogues of cuBLASLt
+/// (core/ops/linear_fused.cc), or with fewer passes over memory (core/ops/layer_norm_fused.cc,
+/// core/ops/cross_entropy.cc):
 ///
 ///   h = linear(x, w, bias); y = gelu(h)
 ///     -> y, h = linear_gelu; without h if it has no other use
@@ -47,13 +49,20 @@ struct Fusion {
 ///     -> dh = linear_input_grad_gelu, if t has no other use
 ///   dw = linear_weight_grad(x, dy); db = sum_leading(dy)
 ///     -> dw, db = linear_weight_grad_sum
+///   t = layer_norm_input_grad(x, gamma, dy); dgamma, dbeta = layer_norm_weight_grad(x, dy);
+///   dx = add(a, t) or add(t, a)
+///     -> dx, dgamma, dbeta = layer_norm_grad_add, if t has no other use; without the weight
+///        gradient dx = layer_norm_input_grad_add, without the sum t, dgamma, dbeta =
+///        layer_norm_grad
+///   loss = cross_entropy(logits, targets); dlogits = cross_entropy_grad(logits, targets)
+///     -> dlogits, loss = cross_entropy_with_grad
 ///
-/// The ops need not be adjacent if no op between them uses the outputs or changes the inputs of the
-/// first. The result depends on the list only, not on the device: a device without a kernel for a
-/// pair runs both ops. Sorted by `second`.
+/// The ops need not be adjacent if no op between them uses the outputs or changes the inputs of an
+/// earlier one. The result depends on the list only, not on the device: a device without a kernel
+/// for a fused op runs the separate ops. Sorted by `last`.
 std::vector<Fusion> find_fusions(std::span<const ListedOp> list, const ListedTensors& tensors);
 
-/// Returns the kind of the second op of a fused pair, whose position the fused op has; other kinds
+/// Returns the kind of the last op that a fused op replaces, whose position it has; other kinds
 /// unchanged.
 OpKind unfused_kind(OpKind kind);
 

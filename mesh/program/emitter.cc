@@ -68,7 +68,8 @@ void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs,
   for (const std::uint32_t buffer : inputs) await_buffer(buffer);
   for (const std::uint32_t buffer : inputs) use(buffer);
   for (const std::uint32_t buffer : outputs) use(buffer);
-  append(Run{index_of(op), std::move(inputs), std::move(outputs), accumulate});
+  const std::uint32_t added = accumulate ? (1u << outputs.size()) - 1 : 0;
+  append(Run{index_of(op), std::move(inputs), std::move(outputs), added});
 }
 
 void Emitter::read(std::uint32_t input, std::uint32_t buffer, int microbatch) {

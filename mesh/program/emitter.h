@@ -55,9 +55,9 @@ class Emitter {
   void await_buffer(std::uint32_t buffer);
   void append(Instruction instruction);
   std::uint32_t index_of(const Op& op);
-  /// Replaces pairs of Runs within an action by the fused ops of core/ops (find_fusions).
+  /// Replaces Runs within an action by the fused ops of core/ops (find_fusions).
   void fuse_runs();
-  /// Fuses pairs among the instructions [begin, end). `uses`: how often the program refers to each
+  /// Fuses ops among the instructions [begin, end). `uses`: how often the program refers to each
   /// buffer. Marks removed instructions in `removed`.
   void fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
                    std::vector<bool>& removed);

@@ -1,6 +1,5 @@
-// Fuses pairs of ops within an action. Runs after all instructions are emitted, when all uses of
-// the first op's outputs are known. Runs before memory is assigned, as some outputs need no memory
-// then.
+// Fuses ops within an action. Runs after all instructions are emitted, when all uses of the removed
+// ops' outputs are known. Runs before memory is assigned, as some outputs need no memory then.
 #include <algorithm>
 #include <unordered_map>
 
@@ -77,19 +76,22 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
       },
   };
   for (Fusion& fusion : find_fusions(list, tensors)) {
-    const std::int64_t second = begin + fusion.second;
-    // The first op's inputs live until the second op runs. Outputs that only the first op had are
-    // not needed.
-    for (const std::uint32_t buffer : fusion.inputs)
-      life_[buffer].second = std::max(life_[buffer].second, second);
-    for (const std::uint32_t buffer : list[fusion.first].outputs) {
-      if (std::find(fusion.outputs.begin(), fusion.outputs.end(), buffer) == fusion.outputs.end())
-        life_[buffer] = {-1, -1};
+    const std::int64_t last = begin + fusion.last;
+    // The inputs and outputs of removed ops live until the last op runs. Outputs that only a
+    // removed op had are not needed.
+    for (const std::vector<std::uint32_t>* buffers : {&fusion.inputs, &fusion.outputs}) {
+      for (const std::uint32_t buffer : *buffers)
+        life_[buffer].second = std::max(life_[buffer].second, last);
     }
-    removed[begin + fusion.first] = true;
-    Run& run = std::get<Run>(program_.instructions[begin + fusion.second]);
-    run = {index_of(fusion.op), std::move(fusion.inputs), std::move(fusion.outputs),
-           run.accumulate};
+    for (const std::size_t at : fusion.removed) {
+      removed[begin + at] = true;
+      for (const std::uint32_t buffer : list[at].outputs) {
+        if (std::find(fusion.outputs.begin(), fusion.outputs.end(), buffer) == fusion.outputs.end())
+          life_[buffer] = {-1, -1};
+      }
+    }
+    program_.instructions[last] = Run{index_of(fusion.op), std::move(fusion.inputs),
+                                      std::move(fusion.outputs), fusion.accumulate};
   }
 }
 

@@ -31,9 +31,14 @@ struct Printer {
            (begin.resumes_action ? ", resumed:" : ":");
   }
   std::string operator()(const Run& run) const {
-    return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]),
-                       operands(program, run.inputs), run.accumulate ? "+=>" : "->",
-                       operands(program, run.outputs));
+    std::vector<std::uint32_t> written, added;
+    for (std::size_t i = 0; i < run.outputs.size(); ++i)
+      ((run.accumulate >> i & 1) != 0 ? added : written).push_back(run.outputs[i]);
+    std::string text = fmt::format("    run {}({})", to_string(program.ops[run.op]),
+                                   operands(program, run.inputs));
+    if (!written.empty()) text += " -> " + operands(program, written);
+    if (!added.empty()) text += " +=> " + operands(program, added);
+    return text;
   }
   std::string operator()(const Read& read) const {
     return fmt::format("    read '{}'{} of microbatch {} -> {}", program.inputs[read.input].name,

@@ -125,8 +125,9 @@ struct Run {
   std::uint32_t op = 0;  ///< Index into Program::ops.
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
-  /// Adds the outputs to the buffers: gradients of the second and later microbatches.
-  bool accumulate = false;
+  /// Bit i is set if output i is added to its buffer: gradients of the second and later
+  /// microbatches.
+  std::uint32_t accumulate = 0;
   static constexpr auto fields =
       weft::fields(&Run::op, &Run::inputs, &Run::outputs, &Run::accumulate);
 };

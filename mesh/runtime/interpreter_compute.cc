@@ -30,7 +30,10 @@ bool Interpreter::execute(const Run& run) {
   outputs.clear();
   for (const std::uint32_t buffer : run.inputs) inputs.push_back(tensors_[buffer]);
   for (const std::uint32_t buffer : run.outputs) outputs.push_back(tensors_[buffer]);
-  modes.assign(outputs.size(), run.accumulate ? OutputMode::kAccumulate : OutputMode::kWrite);
+  modes.assign(outputs.size(), OutputMode::kWrite);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if ((run.accumulate >> i & 1) != 0) modes[i] = OutputMode::kAccumulate;
+  }
   resources_.stream.run(program_.ops[run.op], inputs, outputs, modes);
   return true;
 }

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <tuple>
+#include <variant>
 
 #include "mesh/runtime/in_process_training.h"
 #include "mesh/schedule/named_schedules.h"
@@ -127,6 +129,35 @@ INSTANTIATE_TEST_SUITE_P(All, MasterBF16,
                            return printable(std::get<0>(test.param).name + "_" +
                                             std::get<1>(test.param));
                          });
+
+/// Fusion stays within an action: zb-h1 computes weight gradients in actions of their own. Every
+/// schedule has the loss in the forward action.
+TEST(FusedPrograms, HaveTheGradientsOfALayerNormInOneOpIfOneActionHasThem) {
+  for (const std::string schedule : {"1f1b", "zb-h1"}) {
+    std::set<OpKind> kinds;
+    const mesh::TrainingPlan plan =
+        plan_of(master_cases()[1], schedule, transfer::ReshardAlgorithm::kWeft);
+    for (const mesh::Program& program : plan.train.programs) {
+      for (const mesh::Instruction& instruction : program.instructions) {
+        const auto* run = std::get_if<mesh::Run>(&instruction);
+        if (run == nullptr) continue;
+        const OpKind kind = program.ops[run->op].kind;
+        kinds.insert(kind);
+        if (kind == OpKind::kLayerNormGrad || kind == OpKind::kLayerNormGradAdd) {
+          EXPECT_TRUE(run->accumulate == 0 || run->accumulate == 6) << run->accumulate;
+        }
+      }
+    }
+    const bool together = schedule == "1f1b";
+    EXPECT_EQ(kinds.contains(OpKind::kLayerNormGrad), together) << schedule;
+    EXPECT_EQ(kinds.contains(OpKind::kLayerNormGradAdd), together) << schedule;
+    EXPECT_EQ(kinds.contains(OpKind::kLayerNormInputGradAdd), !together) << schedule;
+    EXPECT_EQ(kinds.contains(OpKind::kLayerNormInputGrad), !together) << schedule;
+    EXPECT_EQ(kinds.contains(OpKind::kLayerNormWeightGrad), !together) << schedule;
+    EXPECT_TRUE(kinds.contains(OpKind::kCrossEntropy)) << schedule;
+    EXPECT_FALSE(kinds.contains(OpKind::kCrossEntropyWithGrad)) << schedule;
+  }
+}
 
 /// A bf16 model has half the bytes of activations. It has a bf16 copy of the f32 parameters.
 TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {

@@ -38,8 +38,18 @@ void run_cross_entropy_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.columns(0);
   check_targets(run, rows, columns);
   const float scale = static_cast<float>(run.op.real("scale"));
-  context.vector.cross_entropy_grad(run.floats(0), run.ids(1), weights(run), run.out_floats(), rows,
-                                    columns, scale);
+  context.vector.cross_entropy_with_grad(run.floats(0), run.ids(1), weights(run), run.out_floats(),
+                                         rows, columns, scale);
+}
+
+void run_cross_entropy_with_grad(CpuKernels::Context& context, const OpRun& run) {
+  const std::int64_t rows = run.rows(0), columns = run.columns(0);
+  check_targets(run, rows, columns);
+  const double scale = run.op.real("scale");
+  const double sum = context.vector.cross_entropy_with_grad(run.floats(0), run.ids(1), weights(run),
+                                                            run.out_floats(0), rows, columns,
+                                                            static_cast<float>(scale));
+  *run.out_floats(1) = static_cast<float>(scale * sum);
 }
 
 // Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.
@@ -131,6 +141,7 @@ void run_squared_error_grad(CpuKernels::Context& context, const OpRun& run) {
 
 const CpuOpKernel kCrossEntropyKernel{.run = run_cross_entropy, .accumulates = true};
 const CpuOpKernel kCrossEntropyGradKernel{run_cross_entropy_grad};
+const CpuOpKernel kCrossEntropyWithGradKernel{run_cross_entropy_with_grad};
 const CpuOpKernel kCrossEntropyMomentsKernel{run_logit_moments};
 const CpuOpKernel kCrossEntropyStatisticsKernel{run_logit_statistics};
 const CpuOpKernel kCrossEntropyOfStatisticsKernel{run_logit_of_statistics};

@@ -10,9 +10,10 @@ namespace {
 
 float epsilon(const OpRun& run) { return static_cast<float>(run.op.real("epsilon")); }
 
-/// Zeroes dgamma and dbeta, to which kernels add, unless the op accumulates.
-void zero_unless_accumulated(const OpRun& run) {
-  for (std::size_t i = 0; i < 2; ++i) {
+/// Zeroes dgamma and dbeta, outputs `first` and `first` + 1, to which kernels add, unless the op
+/// accumulates.
+void zero_unless_accumulated(const OpRun& run, std::size_t first = 0) {
+  for (std::size_t i = first; i < first + 2; ++i) {
     if (!run.accumulate[i]) std::memset(run.out(i), 0, run.outputs[i].type.bytes());
   }
 }
@@ -22,9 +23,16 @@ void run_layer_norm(CpuKernels::Context& context, const OpRun& run) {
                             run.rows(0), run.columns(0), epsilon(run));
 }
 
+/// Computes dx, plus input 3 if the op has one.
 void run_layer_norm_input_grad(CpuKernels::Context& context, const OpRun& run) {
-  context.vector.layer_norm_input_grad(run.floats(0), run.floats(1), run.floats(2),
-                                       run.out_floats(), run.rows(0), run.columns(0), epsilon(run));
+  const auto add = [&](float* to, const float* from) {
+    context.vector.add_row(to, from, to, 1, run.size(0));
+  };
+  float* const dx = run.accumulate[0] ? context.workspace.floats(run.size(0)) : run.out_floats();
+  context.vector.layer_norm_input_grad(run.floats(0), run.floats(1), run.floats(2), dx, run.rows(0),
+                                       run.columns(0), epsilon(run));
+  if (run.inputs.size() == 4) add(dx, run.floats(3));
+  if (run.accumulate[0]) add(run.out_floats(), dx);
 }
 
 void run_layer_norm_weight_grad(CpuKernels::Context& context, const OpRun& run) {
@@ -32,6 +40,15 @@ void run_layer_norm_weight_grad(CpuKernels::Context& context, const OpRun& run) 
   context.vector.layer_norm_weight_grad(run.floats(0), run.floats(1), run.out_floats(0),
                                         run.out_floats(1), run.rows(0), run.columns(0),
                                         epsilon(run));
+}
+
+/// Computes dgamma and dbeta before dx, which may be dy's memory.
+void run_layer_norm_grad(CpuKernels::Context& context, const OpRun& run) {
+  zero_unless_accumulated(run, 1);
+  context.vector.layer_norm_weight_grad(run.floats(0), run.floats(2), run.out_floats(1),
+                                        run.out_floats(2), run.rows(0), run.columns(0),
+                                        epsilon(run));
+  run_layer_norm_input_grad(context, run);
 }
 
 // Layer norm with rows split over devices: core/ops/split_layer_norm.cc.
@@ -129,6 +146,9 @@ void run_group_norm_weight_grad(CpuKernels::Context& context, const OpRun& run) 
 
 const CpuOpKernel kLayerNormKernel{run_layer_norm};
 const CpuOpKernel kLayerNormInputGradKernel{run_layer_norm_input_grad};
+const CpuOpKernel kLayerNormInputGradAddKernel{run_layer_norm_input_grad};
+const CpuOpKernel kLayerNormGradKernel{.run = run_layer_norm_grad, .accumulates = true};
+const CpuOpKernel kLayerNormGradAddKernel{.run = run_layer_norm_grad, .accumulates = true};
 const CpuOpKernel kLayerNormWeightGradKernel{.run = run_layer_norm_weight_grad,
                                              .accumulates = true};
 const CpuOpKernel kLayerNormMomentsKernel{run_row_moments};

@@ -96,9 +96,11 @@ struct VectorKernels {
   /// Null weights count as 1.
   double (*cross_entropy)(const float* x, const std::int32_t* targets, const float* weights,
                           std::int64_t rows, std::int64_t columns);
-  /// Computes dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
-  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights,
-                             float* dx, std::int64_t rows, std::int64_t columns, float scale);
+  /// Returns the same bits as cross_entropy(). Computes dx[r] = scale * weights[r] *
+  /// (softmax(x[r]) - onehot(targets[r])); dx may be x.
+  double (*cross_entropy_with_grad)(const float* x, const std::int32_t* targets,
+                                    const float* weights, float* dx, std::int64_t rows,
+                                    std::int64_t columns, float scale);
   /// Computes moments[0] = max(x), moments[1] = sum of exp(x - max).
   void (*slice_maximum_and_sum)(const float* x, std::int64_t columns, float* moments);
   /// Computes y = scale * exp(x - shift); y may be x.

@@ -35,29 +35,37 @@ WEFT_INLINE float exp_sum(const float* x, std::int64_t columns, float top) {
   });
 }
 
+WEFT_INLINE double row_loss(float top, float target, float sum, const float* weights,
+                            std::int64_t row) {
+  const double loss = static_cast<double>(top) - target + __builtin_log(static_cast<double>(sum));
+  return weights == nullptr ? loss : weights[row] * loss;
+}
+
 double cross_entropy(const float* x, const std::int32_t* targets, const float* weights,
                      std::int64_t rows, std::int64_t columns) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r, x += columns) {
     const float top = max_row(x, columns);
-    const float sum = exp_sum(x, columns, top);
-    const double loss =
-        static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
-    total += weights == nullptr ? loss : weights[r] * loss;
+    total += row_loss(top, x[targets[r]], exp_sum(x, columns, top), weights, r);
   }
   return total;
 }
 
-void cross_entropy_grad(const float* x, const std::int32_t* targets, const float* weights,
-                        float* dx, std::int64_t rows, std::int64_t columns, float scale) {
+double cross_entropy_with_grad(const float* x, const std::int32_t* targets, const float* weights,
+                               float* dx, std::int64_t rows, std::int64_t columns, float scale) {
+  double total = 0;
   for (std::int64_t r = 0; r < rows; ++r, x += columns, dx += columns) {
+    const float top = max_row(x, columns), target = x[targets[r]];
+    const float sum = exp_row(x, dx, columns, top, 1.0f);
+    total += row_loss(top, target, sum, weights, r);
     const float row_scale = weights == nullptr ? scale : scale * weights[r];
-    const float factor = row_scale / exp_row(x, dx, columns, max_row(x, columns), 1.0f);
+    const float factor = row_scale / sum;
     for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
       store_up_to(dx + c, load_up_to(dx + c, n) * factor, n);
     });
     dx[targets[r]] -= row_scale;
   }
+  return total;
 }
 
 // Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.

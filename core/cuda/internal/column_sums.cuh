@@ -102,7 +102,7 @@ __global__ void finish_sums_kernel(const float* partial, std::int64_t batches, s
   for (std::int64_t batch = blockIdx.z; batch < batches; batch += gridDim.z) {
     float sums[1][1] = {};
     if (column < columns) {
-#pragma unroll 4
+#pragma unroll 16
       for (std::int64_t split = threadIdx.y; split < splits; split += kSumWarps) {
         sums[0][0] += partial[((batch * splits + split) * Sums + sum) * columns + column];
       }

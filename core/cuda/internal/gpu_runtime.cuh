@@ -1,8 +1,9 @@
 #pragma once
 
 // Compiler and run-time services that kernel files (.cuh) use, for nvcc: launches, shared memory,
-// asynchronous copies to it, bf16. A .cu file includes this file and then kernel files. The contract suite replaces this file
-// to run the same kernels on the CPU (tests/contract/kernels/host_language.h).
+// asynchronous copies to it, bf16. A .cu file includes this file and then kernel files. The
+// contract suite replaces this file to run the same kernels on the CPU
+// (tests/contract/kernels/host_language.h).
 #include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>

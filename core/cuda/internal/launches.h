@@ -83,9 +83,6 @@ void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, 
 
 void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
                 void* y, std::int64_t rows, std::int64_t columns, float epsilon);
-void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
-                           const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
-                           float epsilon);
 /// Destination of the gradients of a norm's parameters.
 struct WeightGradients {
   float* gamma = nullptr;
@@ -93,10 +90,21 @@ struct WeightGradients {
   bool add_to_gamma = false;
   bool add_to_beta = false;
 };
-/// Needs 2 * rows + column_sums_workspace(1, rows, columns, 2) floats of work space.
-void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
-                            const WeightGradients& to, std::int64_t rows, std::int64_t columns,
-                            float epsilon, float* workspace);
+/// Tensors of the gradients of layer norm. dx may be the memory of dy or of the addend.
+struct LayerNormGrad {
+  const void *x = nullptr, *dy = nullptr;
+  const void* gamma = nullptr;   ///< May be null if dx is.
+  const void* addend = nullptr;  ///< Added to dx. Null counts as 0.
+  void* dx = nullptr;            ///< Null: not wanted.
+  WeightGradients weights = {};  ///< Null members: not wanted.
+};
+/// Returns the floats of work space that layer_norm_grad needs for weight gradients.
+std::int64_t layer_norm_grad_workspace(DType type, std::int64_t rows, std::int64_t columns);
+/// Blocks may use `shared_bytes` of shared memory. The work space may be null without weight
+/// gradients.
+void layer_norm_grad(StreamHandle stream, DType type, const LayerNormGrad& grad, std::int64_t rows,
+                     std::int64_t columns, float epsilon, std::size_t shared_bytes,
+                     float* workspace);
 // Layer norm in parts: core/ops/split_layer_norm.cc.
 void layer_norm_moments(StreamHandle stream, DType type, const void* x, float* moments,
                         std::int64_t slices, std::int64_t width);
@@ -143,11 +151,13 @@ void cross_entropy(StreamHandle stream, DType type, const void* logits, const st
                    const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
                    double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
                    FaultWord* fault);
-/// `dlogits` may be `logits`. Blocks may use `shared_bytes` of shared memory.
+/// Computes dlogits, which may be `logits`, and the loss unless `loss` is null. Only the loss needs
+/// `rows` floats of work space. Blocks may use `shared_bytes` of shared memory.
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
-                        std::int64_t rows, std::int64_t columns, float scale,
-                        std::size_t shared_bytes, std::uint64_t fault_word, FaultWord* fault);
+                        float* loss, std::int64_t rows, std::int64_t columns, double scale,
+                        std::size_t shared_bytes, float* workspace, std::uint64_t fault_word,
+                        FaultWord* fault);
 /// Slice of the columns of a vocabulary, for core/ops/split_cross_entropy.cc.
 struct LogitSlice {
   std::int64_t rows = 0;

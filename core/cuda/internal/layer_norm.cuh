@@ -1,9 +1,8 @@
 #pragma once
 
-// Layer norm, forward and both gradients. One warp per row. A lane holds up to kHeldPacks packs of
-// the row in registers, so that memory is read once; the rest of a longer row is read again from
-// the L1 cache. See core/ops/layer_norm.cc for the formulas.
-#include "core/cuda/internal/column_sums.cuh"
+// Layer norm. One warp per row. A lane holds up to kHeldPacks packs of the row in registers, so
+// that memory is read once; the rest of a longer row is read again from the L1 cache. See
+// core/ops/layer_norm.cc for the formulas. Its gradients are in layer_norm_grad.cuh.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -109,107 +108,6 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   });
 }
 
-/// Sums over a row of g and of g * (x - mean), where g = dy * gamma.
-struct RowGradientSums {
-  float g, centred;
-};
-
-template <typename T, int N>
-__device__ __forceinline__ RowGradientSums gradient_sums(const RowPacks<T, N>& x,
-                                                         const RowPacks<T, N>& dy, const T* gamma,
-                                                         float mean) {
-  RowGradientSums sums{0, 0};
-  for_packs(x, dy, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {
-    const Pack<T, N> gammas = load<N>(gamma + c);
-    for (int n = 0; n < N; ++n) {
-      const float g = d[n] * gammas[n];
-      sums.g += g;
-      sums.centred += g * (v[n] - mean);
-    }
-  });
-  return {sum_lanes(sums.g), sum_lanes(sums.centred)};
-}
-
-/// Computes the sums of a row that is complete on this device.
-struct OwnSums {
-  template <typename T, int N>
-  __device__ __forceinline__ RowGradientSums of(const RowPacks<T, N>& x, const RowPacks<T, N>& dy,
-                                                const T* gamma, float mean, std::int64_t) const {
-    return gradient_sums(x, dy, gamma, mean);
-  }
-};
-
-/// Reads sums [rows, 2] of rows of which only a part is on this device.
-struct GivenSums {
-  const float* sums;
-
-  template <typename T, int N>
-  __device__ __forceinline__ RowGradientSums of(const RowPacks<T, N>&, const RowPacks<T, N>&,
-                                                const T*, float, std::int64_t row) const {
-    return {sums[2 * row], sums[2 * row + 1]};
-  }
-};
-
-/// Computes dx = (g - mean(g) - h * mean(g * h)) / deviation, with h = (x - mean) / deviation and g
-/// = dy * gamma. Means are over the whole row of `width` elements.
-template <typename T, int N, typename Statistics, typename Sums>
-__global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows,
-                                 std::int64_t columns, std::int64_t width, Statistics statistics,
-                                 Sums row_sums) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
-  const RowPacks<T, N> xs(x + row * columns, columns), dys(dy + row * columns, columns);
-  const RowStatistics s = statistics.of(xs, row);
-  const RowGradientSums sums = row_sums.of(xs, dys, gamma, s.mean, row);
-  const float inverse_width = 1.0f / width;
-  const float mean_g = sums.g * inverse_width;
-  const float mean_gh = sums.centred * inverse_width * s.inverse_deviation;
-  for_packs(xs, dys, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {
-    const Pack<T, N> gammas = load<N>(gamma + c);
-    Pack<T, N> result;
-    for (int n = 0; n < N; ++n) {
-      const float h = (v[n] - s.mean) * s.inverse_deviation;
-      result.set(n, (d[n] * gammas[n] - mean_g - h * mean_gh) * s.inverse_deviation);
-    }
-    store<N>(dx + row * columns + c, result);
-  });
-}
-
-template <typename T, int N>
-__global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    row_statistics_kernel(const T* x, std::int64_t rows, std::int64_t columns, float epsilon,
-                          float* statistics) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
-  const RowStatistics s =
-      OwnStatistics{epsilon}.of(RowPacks<T, N>(x + row * columns, columns), row);
-  if (threadIdx.x != 0) return;
-  statistics[2 * row] = s.mean;
-  statistics[2 * row + 1] = s.inverse_deviation;
-}
-
-/// Terms dy * h and dy, for dgamma and dbeta.
-template <typename T>
-struct LayerNormTerms {
-  static constexpr int kSums = 2;
-  const T *x, *dy;
-  const float* statistics;  ///< [rows, 2]
-  std::int64_t columns;
-
-  template <int N>
-  __device__ __forceinline__ void add(std::int64_t, std::int64_t row, std::int64_t column,
-                                      float (&sums)[2][N]) const {
-    const Pack<T, N> v = load<N>(x + row * columns + column),
-                     d = load<N>(dy + row * columns + column);
-    const float mean = statistics[2 * row], inverse_deviation = statistics[2 * row + 1];
-    for (int n = 0; n < N; ++n) {
-      sums[0][n] += d[n] * ((v[n] - mean) * inverse_deviation);
-      sums[1][n] += d[n];
-    }
-  }
-};
-
 inline LaunchShape warp_per_row(std::int64_t rows) {
   return {blocks_for(rows, kRowsPerBlock), dim3(kWarp, kRowsPerBlock)};
 }
@@ -238,66 +136,10 @@ void layer_norm_with(StreamHandle stream, const char* name, DType type, const vo
   });
 }
 
-template <typename Statistics, typename Sums>
-void layer_norm_input_grad_with(StreamHandle stream, const char* name, DType type, const void* x,
-                                const void* gamma, const void* dy, void* dx, std::int64_t rows,
-                                std::int64_t columns, std::int64_t width, Statistics statistics,
-                                Sums sums) {
-  with_type(type, [&](auto t) {
-    using T = decltype(t);
-    with_rows<T>(
-        columns,
-        [&](auto n) {
-          launch(stream, name, warp_per_row(rows),
-                 layer_norm_input_grad_kernel<T, decltype(n)::value, Statistics, Sums>,
-                 static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(dy),
-                 static_cast<T*>(dx), rows, columns, width, statistics, sums);
-        },
-        x, gamma, dy, dx);
-  });
-}
-
-template <typename T, int N>
-void add_weight_gradients(StreamHandle stream, const char* name, const T* x,
-                          const float* statistics, const T* dy, const WeightGradients& to,
-                          std::int64_t rows, std::int64_t columns, float* workspace) {
-  column_sums<N>(stream, name, LayerNormTerms<T>{x, dy, statistics, columns}, 1, rows, columns,
-                 SumOutputs<float, 2>{{to.gamma, to.beta}, {to.add_to_gamma, to.add_to_beta}},
-                 workspace);
-}
-
 void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
                 void* y, std::int64_t rows, std::int64_t columns, float epsilon) {
   layer_norm_with(stream, "layer_norm", type, x, gamma, beta, y, rows, columns,
                   OwnStatistics{epsilon});
-}
-
-void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
-                           const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
-                           float epsilon) {
-  layer_norm_input_grad_with(stream, "layer_norm_input_grad", type, x, gamma, dy, dx, rows, columns,
-                             columns, OwnStatistics{epsilon}, OwnSums());
-}
-
-void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
-                            const WeightGradients& to, std::int64_t rows, std::int64_t columns,
-                            float epsilon, float* workspace) {
-  const char* const name = "layer_norm_weight_grad";
-  float* const statistics = workspace;
-  with_type(type, [&](auto t) {
-    using T = decltype(t);
-    const T *const xs = static_cast<const T*>(x), *const dys = static_cast<const T*>(dy);
-    with_rows<T>(
-        columns,
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          launch(stream, name, warp_per_row(rows), row_statistics_kernel<T, kN>, xs, rows, columns,
-                 epsilon, statistics);
-          add_weight_gradients<T, kN>(stream, name, xs, statistics, dys, to, rows, columns,
-                                      statistics + 2 * rows);
-        },
-        x, dy);
-  });
 }
 
 }  // namespace weft::cuda

@@ -16,11 +16,19 @@ void run_cross_entropy(Backend& backend, const OpRun& run) {
                 backend.allocate_of<float>(rows), fault_word(run.op), backend.fault());
 }
 
-void run_cross_entropy_grad(Backend& backend, const OpRun& run) {
+void queue_cross_entropy_grad(Backend& backend, const OpRun& run, float* loss, float* workspace) {
   cross_entropy_grad(backend.stream(), run.type(0), run.in(0), run.ids(1), weights_of(run),
-                     run.out(), run.rows(0), run.columns(0),
-                     static_cast<float>(run.op.real("scale")), backend.shared_memory(),
-                     fault_word(run.op), backend.fault());
+                     run.out(), loss, run.rows(0), run.columns(0), run.op.real("scale"),
+                     backend.shared_memory(), workspace, fault_word(run.op), backend.fault());
+}
+
+void run_cross_entropy_grad(Backend& backend, const OpRun& run) {
+  queue_cross_entropy_grad(backend, run, nullptr, nullptr);
+}
+
+void run_cross_entropy_with_grad(Backend& backend, const OpRun& run) {
+  queue_cross_entropy_grad(backend, run, run.out_floats(1),
+                           backend.allocate_of<float>(run.rows(0)));
 }
 
 // Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.
@@ -70,6 +78,7 @@ void run_squared_error_grad(Backend& backend, const OpRun& run) {
 
 const OpKernel kCrossEntropyKernel{.run = run_cross_entropy, .accumulates = true};
 const OpKernel kCrossEntropyGradKernel{run_cross_entropy_grad};
+const OpKernel kCrossEntropyWithGradKernel{run_cross_entropy_with_grad};
 const OpKernel kCrossEntropyMomentsKernel{run_logit_moments};
 const OpKernel kCrossEntropyStatisticsKernel{run_logit_statistics};
 const OpKernel kCrossEntropyOfStatisticsKernel{.run = run_logit_of_statistics, .accumulates = true};

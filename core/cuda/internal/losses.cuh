@@ -3,13 +3,14 @@
 // Cross entropy and squared error with their gradients. One block per row of logits. Each thread
 // keeps a running maximum and sum of exponentials (online softmax, Milakov and Gimelshein 2018), so
 // that a row is read once forward, and no probabilities are stored. The gradient copies a row that
-// fits into shared memory there while it sums, and reads longer rows twice. Rows with an odd number
+// fits into shared memory there while it sums, and reads longer rows twice. It also gives the loss,
+// if wanted. Rows with an odd number
 // of logits may not start at a multiple of 16 bytes: elements before the first such address and
 // after the last are processed one by one. Sums over rows are in double, in a fixed order. See
 // core/ops/cross_entropy.cc for the formulas.
 //
 // All kernels give a thread the same columns of a row, in the same order, and state which products
-// and sums are fused. So the forward pass and the gradient have the same bits of a row's sum.
+// and sums are fused. So the loss has the same bits with the gradient and without.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -180,6 +181,12 @@ __device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t co
   return false;
 }
 
+__device__ __forceinline__ float row_loss(const ExponentialSum& total, float target_logit,
+                                          const float* weights, std::int64_t row) {
+  const float loss = total.maximum - target_logit + logf(total.sum);
+  return weights != nullptr ? weights[row] * loss : loss;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_kernel(const T* logits, const std::int32_t* targets, const float* weights,
@@ -191,10 +198,9 @@ __global__ void __launch_bounds__(kLossThreads)
   const ExponentialSum total = exponential_sum_of_row(x, columns, wide, shared);
   if (threadIdx.x != 0) return;
   const std::int32_t target = targets[row];
-  float loss = 0;
-  if (target_fits(target, columns, fault_word, fault))
-    loss = total.maximum - to_float(x[target]) + logf(total.sum);
-  row_losses[row] = weights != nullptr ? weights[row] * loss : loss;
+  row_losses[row] = target_fits(target, columns, fault_word, fault)
+                        ? row_loss(total, to_float(x[target]), weights, row)
+                        : 0;
 }
 
 /// Computes *to = scale * sum of the values (+ *to) with one block.
@@ -211,19 +217,23 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) *to = static_cast<float>(scale * total) + (accumulate ? *to : 0.0f);
 }
 
-/// kStaged: the row fits into shared memory.
+/// kStaged: the row fits into shared memory. Writes the rows' losses too unless `row_losses` is
+/// null.
 template <typename T, bool kStaged>
 __global__ void __launch_bounds__(kLossThreads, 2)
     cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights,
-                              T* dlogits, std::int64_t columns, bool wide, float scale,
-                              std::uint64_t fault_word, FaultWord* fault) {
+                              T* dlogits, float* row_losses, std::int64_t columns, bool wide,
+                              float scale, std::uint64_t fault_word, FaultWord* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
   const T* x = logits + row * columns;
   T* const dx = dlogits + row * columns;
   const std::int32_t target = targets[row];
-  float factor = weights != nullptr ? scale * weights[row] : scale;
-  if (!target_fits(target, columns, fault_word, fault)) factor = 0;
+  const bool fits = target_fits(target, columns, fault_word, fault);
+  const float factor = !fits ? 0.0f : weights != nullptr ? scale * weights[row] : scale;
+  // Read before the sum's barriers, after which dlogits may overwrite the logits.
+  const bool writes_loss = row_losses != nullptr && threadIdx.x == 0;
+  const float target_logit = writes_loss && fits ? to_float(x[target]) : 0;
   ExponentialSum total;
   if constexpr (kStaged) {
     T* const staged = staged_row(x);
@@ -232,6 +242,7 @@ __global__ void __launch_bounds__(kLossThreads, 2)
   } else {
     total = exponential_sum_of_row(x, columns, wide, shared);
   }
+  if (writes_loss) row_losses[row] = fits ? row_loss(total, target_logit, weights, row) : 0;
   const float inverse_sum = 1.0f / total.sum;
   for_row(x, columns, wide, [&](auto n, std::int64_t c) {
     constexpr int kN = decltype(n)::value;
@@ -261,8 +272,10 @@ void cross_entropy(StreamHandle stream, DType type, const void* logits, const st
 
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
-                        std::int64_t rows, std::int64_t columns, float scale,
-                        std::size_t shared_bytes, std::uint64_t fault_word, FaultWord* fault) {
+                        float* loss, std::int64_t rows, std::int64_t columns, double scale,
+                        std::size_t shared_bytes, float* workspace, std::uint64_t fault_word,
+                        FaultWord* fault) {
+  float* const row_losses = loss != nullptr ? workspace : nullptr;
   const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 ==
                     reinterpret_cast<std::uintptr_t>(dlogits) % 16;
   with_type(type, [&](auto t) {
@@ -272,9 +285,12 @@ void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
     launch(stream, "cross_entropy_grad",
            {static_cast<unsigned>(rows), kLossThreads, fits ? staged : 0},
            fits ? cross_entropy_grad_kernel<T, true> : cross_entropy_grad_kernel<T, false>,
-           static_cast<const T*>(logits), targets, weights, static_cast<T*>(dlogits), columns, wide,
-           scale, fault_word, fault);
+           static_cast<const T*>(logits), targets, weights, static_cast<T*>(dlogits), row_losses,
+           columns, wide, static_cast<float>(scale), fault_word, fault);
   });
+  if (loss == nullptr) return;
+  launch(stream, "cross_entropy_grad", {1, kLossThreads}, scaled_sum_kernel<float>, workspace, rows,
+         scale, loss, false);
 }
 
 inline constexpr std::int64_t kErrorsPerBlock = 8 * kLossThreads;

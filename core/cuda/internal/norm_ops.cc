@@ -11,21 +11,48 @@ void run_layer_norm(Backend& backend, const OpRun& run) {
              run.columns(0), epsilon_of(run));
 }
 
-void run_layer_norm_input_grad(Backend& backend, const OpRun& run) {
-  layer_norm_input_grad(backend.stream(), run.type(0), run.in(0), run.in(1), run.in(2), run.out(),
-                        run.rows(0), run.columns(0), epsilon_of(run));
+/// Returns outputs `first` and `first` + 1.
+WeightGradients weight_gradients(const OpRun& run, std::size_t first = 0) {
+  return {run.out_floats(first), run.out_floats(first + 1), run.accumulate[first],
+          run.accumulate[first + 1]};
 }
 
-WeightGradients weight_gradients(const OpRun& run) {
-  return {run.out_floats(0), run.out_floats(1), run.accumulate[0], run.accumulate[1]};
+void queue_layer_norm_grad(Backend& backend, const OpRun& run, const LayerNormGrad& grad) {
+  const std::int64_t rows = run.rows(0), columns = run.columns(0);
+  float* const workspace =
+      grad.weights.gamma == nullptr
+          ? nullptr
+          : backend.allocate_of<float>(layer_norm_grad_workspace(run.type(0), rows, columns));
+  layer_norm_grad(backend.stream(), run.type(0), grad, rows, columns, epsilon_of(run),
+                  backend.shared_memory(), workspace);
+}
+
+/// Returns the tensors of dx, to which input 3 is added if the op has one.
+LayerNormGrad input_gradient(Backend& backend, const OpRun& run) {
+  LayerNormGrad grad{.x = run.in(0), .dy = run.in(2), .gamma = run.in(1), .dx = run.out()};
+  if (run.inputs.size() == 4) grad.addend = run.in(3);
+  if (!run.accumulate[0]) return grad;
+  if (grad.addend != nullptr) {
+    launch_elementwise(backend.stream(), OpKind::kAdd, DType::kF32, grad.dx, grad.addend, grad.dx,
+                       run.size(0), 0, false);
+  }
+  grad.addend = grad.dx;
+  return grad;
+}
+
+void run_layer_norm_input_grad(Backend& backend, const OpRun& run) {
+  queue_layer_norm_grad(backend, run, input_gradient(backend, run));
 }
 
 void run_layer_norm_weight_grad(Backend& backend, const OpRun& run) {
-  const std::int64_t rows = run.rows(0), columns = run.columns(0);
-  auto* const workspace =
-      backend.allocate_of<float>(2 * rows + column_sums_workspace(1, rows, columns, 2));
-  layer_norm_weight_grad(backend.stream(), run.type(0), run.in(0), run.in(1), weight_gradients(run),
-                         rows, columns, epsilon_of(run), workspace);
+  queue_layer_norm_grad(backend, run,
+                        {.x = run.in(0), .dy = run.in(1), .weights = weight_gradients(run)});
+}
+
+void run_layer_norm_grad(Backend& backend, const OpRun& run) {
+  LayerNormGrad grad = input_gradient(backend, run);
+  grad.weights = weight_gradients(run, 1);
+  queue_layer_norm_grad(backend, run, grad);
 }
 
 // Layer norm with rows split over devices: core/ops/split_layer_norm.cc.
@@ -94,7 +121,10 @@ void run_group_norm_weight_grad(Backend& backend, const OpRun& run) {
 }  // namespace
 
 const OpKernel kLayerNormKernel{run_layer_norm};
-const OpKernel kLayerNormInputGradKernel{run_layer_norm_input_grad};
+const OpKernel kLayerNormInputGradKernel{.run = run_layer_norm_input_grad, .accumulates = true};
+const OpKernel kLayerNormInputGradAddKernel{.run = run_layer_norm_input_grad, .accumulates = true};
+const OpKernel kLayerNormGradKernel{.run = run_layer_norm_grad, .accumulates = true};
+const OpKernel kLayerNormGradAddKernel{.run = run_layer_norm_grad, .accumulates = true};
 const OpKernel kLayerNormWeightGradKernel{.run = run_layer_norm_weight_grad, .accumulates = true};
 const OpKernel kLayerNormMomentsKernel{run_row_moments};
 const OpKernel kLayerNormStatisticsKernel{run_row_statistics};

@@ -4,4 +4,5 @@
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/group_norm.cuh"
 #include "core/cuda/internal/layer_norm.cuh"
+#include "core/cuda/internal/layer_norm_grad.cuh"
 #include "core/cuda/internal/split_layer_norm.cuh"

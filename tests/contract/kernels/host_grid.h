@@ -6,9 +6,9 @@
 
 /// Runs unchanged CUDA kernels on the CPU: one block after another, with the threads of a block as
 /// fibers of one thread that switch at barriers and shuffles. Finds bugs before they reach a GPU: a
-/// barrier that not all threads reach, a shuffle whose lanes are not all there, a missing wait for an
-/// asynchronous copy, and, by running the threads in both orders, a missing barrier. The address sanitizer finds accesses out of bounds;
-/// the undefined-behaviour sanitizer finds unaligned ones.
+/// barrier that not all threads reach, a shuffle whose lanes are not all there, a missing wait for
+/// an asynchronous copy, and, by running the threads in both orders, a missing barrier. The address
+/// sanitizer finds accesses out of bounds; the undefined-behaviour sanitizer finds unaligned ones.
 namespace weft::test {
 
 struct Dim3 {

@@ -7,6 +7,7 @@
 #include "core/cuda/internal/embedding.cuh"
 #include "core/cuda/internal/group_norm.cuh"
 #include "core/cuda/internal/layer_norm.cuh"
+#include "core/cuda/internal/layer_norm_grad.cuh"
 #include "core/cuda/internal/losses.cuh"
 #include "core/cuda/internal/matrix_product.cuh"
 #include "core/cuda/internal/optimizer.cuh"

@@ -77,6 +77,8 @@ void add_loss_cases(OpCases& to) {
     add(OpKind::kCrossEntropy, {{logits}, targets, weights}, 0, {0});
     add(OpKind::kCrossEntropyGrad, {{logits}, targets}, 3, {});
     add(OpKind::kCrossEntropyGrad, {{logits}, targets, weights}, 0, {});
+    add(OpKind::kCrossEntropyWithGrad, {{logits}, targets}, 3, {1});
+    add(OpKind::kCrossEntropyWithGrad, {{logits}, targets, weights}, 0, {1});
   }
   for (const Shape& s : {Shape{3, 5, 7}, Shape{4, 9, 64}}) {
     const InputCase target{s, Holds::kF32};

@@ -56,22 +56,40 @@ void add_norm_cases(OpCases& to) {
   to.references[OpKind::kLayerNorm] = reference_layer_norm;
   to.references[OpKind::kGroupNorm] = reference_group_norm;
   const auto layer = [](OpKind kind) { return Op{kind, {{"epsilon", 1e-5}}}; };
-  // Rows that do and do not fit into a warp's registers.
-  for (const Shape& x : {Shape{3, 5}, Shape{3, 64}, Shape{3, 301}, Shape{3, 2104}, Shape{5, 3},
-                         Shape{3, 3, 37}, Shape{4, 5, 16}}) {
+  const auto add_gradients = [&](const Shape& x, double size) {
     const Shape row{x.back()};
-    to.add({.op = layer(OpKind::kLayerNorm), .inputs = {{x}, {row}, {row}}, .shift = 2});
     to.add({.op = layer(OpKind::kLayerNormInputGrad), .inputs = {{x}, {row}, {x}}, .shift = 2});
+    to.add({.op = layer(OpKind::kLayerNormInputGradAdd),
+            .inputs = {{x}, {row}, {x}, {x}},
+            .shift = 2});
     to.add({.op = layer(OpKind::kLayerNormWeightGrad),
             .inputs = {{x}, {x}},
-            .size = 4,
+            .size = size,
             .shift = 2,
             .f32_outputs = {0, 1}});
+    to.add({.op = layer(OpKind::kLayerNormGrad),
+            .inputs = {{x}, {row}, {x}},
+            .size = size,
+            .shift = 2,
+            .f32_outputs = {1, 2}});
+    to.add({.op = layer(OpKind::kLayerNormGradAdd),
+            .inputs = {{x}, {row}, {x}, {x}},
+            .size = size,
+            .shift = 2,
+            .f32_outputs = {1, 2}});
+  };
+  // Rows that do and do not fit into a warp's registers; tiles of 8, 4, 2 and 1 rows in the
+  // gradients.
+  for (const Shape& x : {Shape{3, 5}, Shape{3, 64}, Shape{3, 301}, Shape{3, 2104}, Shape{5, 3},
+                         Shape{3, 3, 37}, Shape{4, 5, 16}, Shape{3, 4104}}) {
+    const Shape row{x.back()};
+    to.add({.op = layer(OpKind::kLayerNorm), .inputs = {{x}, {row}, {row}}, .shift = 2});
+    add_gradients(x, 4);
   }
-  to.add({.op = layer(OpKind::kLayerNormWeightGrad),
-          .inputs = {{{3, 67, 24}}, {{3, 67, 24}}},
-          .size = 20,
-          .f32_outputs = {0, 1}});
+  add_gradients({3, 67, 24}, 20);
+  // More tiles than blocks; a row that does not fit into a GPU's shared memory.
+  add_gradients({533, 8, 8}, 300);
+  add_gradients({2, 20000}, 4);
 
   // Rows in slices.
   for (const auto& [x, width] : {std::pair{Shape{3, 12}, 4},
