@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "apps/data/corpus.h"
 #include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
+#include "core/base/default_cache.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/private_file.h"
@@ -92,16 +92,6 @@ void make(const fs::path& folder, const TextDataConfig& config, const std::strin
 }
 
 }  // namespace
-
-fs::path default_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return fs::path(cache) / "weft";
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return fs::path(home) / ".cache" / "weft";
-  return private_temporary_folder(fs::temp_directory_path(),
-                                  "neither XDG_CACHE_HOME nor HOME is set") /
-         "cache";
-}
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
   const std::string text = load_text(config.text, text_form(config));

@@ -10,10 +10,6 @@
 
 namespace weft::apps {
 
-/// Returns $XDG_CACHE_HOME/weft, else ~/.cache/weft, else a folder of the user's in the temporary
-/// folder.
-std::filesystem::path default_cache();
-
 /// Text, tokenized and split into a training and a validation part: an immutable folder of the
 /// cache.
 ///
