@@ -12,6 +12,7 @@
 #include "core/cuda/internal/cuda_check.h"
 #include "core/cuda/internal/cudnn_graphs.h"
 #include "core/cuda/internal/op_run.h"
+#include "core/cuda/internal/two_part_product.h"
 
 namespace weft {
 namespace {
@@ -104,7 +105,11 @@ class CudaKernels::Impl final : public cuda::Backend {
  public:
   explicit Impl(const CudaKernelsOptions& options) {
     if (options.vendor_libraries) {
-      products_.emplace(options.tf32, options.note);
+      products_.emplace(cuda::CublasLtOptions{.tf32 = options.tf32,
+                                              .deterministic = options.deterministic,
+                                              .measure = options.measure_products,
+                                              .choices = options.product_choices,
+                                              .note = options.note});
       graphs_.emplace(options.deterministic, options.note);
     }
     int bytes = 0;
@@ -141,10 +146,14 @@ class CudaKernels::Impl final : public cuda::Backend {
     cuda::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
   }
   void multiply(const cuda::MatrixProduct& product) override {
-    if (!multiply_fused(product)) cuda::matrix_product(stream_, product);
+    if (!products_ || !products_->multiply(product, stream_))
+      cuda::matrix_product(stream_, product);
   }
   bool multiply_fused(const cuda::MatrixProduct& product) override {
-    return products_ && products_->multiply(product, stream_);
+    cuda::TwoPartProduct two_parts(*this);
+    return products_ &&
+           products_->multiply_fused(product, stream_,
+                                     [&](const cuda::MatrixProduct& p) { two_parts.queue(p); });
   }
   bool convolve(const cuda::Convolution& convolution) override {
     return graphs_ && graphs_->convolve(*this, convolution);

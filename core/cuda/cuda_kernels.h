@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -23,6 +24,10 @@ struct CudaKernelsOptions {
   bool deterministic = true;
   /// Uses cuBLASLt and cuDNN. If false, Weft's own kernels run all ops: slow, for comparisons.
   bool vendor_libraries = true;
+  /// Times the algorithms of cuBLASLt once per matrix product, and uses the fastest.
+  bool measure_products = false;
+  /// File that keeps the choices. Without one, `deterministic` products are not measured.
+  std::filesystem::path product_choices = {};
   /// Called with the reason when cuDNN or cuBLASLt rejects an op. Weft's own kernels or two
   /// separate ops are then used. May be called several times for the same reason.
   std::function<void(const std::string&)> note = [](const std::string&) {};

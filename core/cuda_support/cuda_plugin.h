@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,12 @@ struct CudaDeviceOptions {
   /// Uses cuBLASLt and cuDNN. If false, Weft's own kernels run all ops: slow, for comparisons with
   /// the libraries' results.
   bool vendor_libraries = true;
+  /// Times the algorithms of cuBLASLt once per matrix product, and uses the fastest. Set unless the
+  /// environment variable WEFT_CUDA_MEASURE is 0.
+  bool measure_products = false;
+  /// File that keeps the choices for later runs and other processes. Set to a file in
+  /// default_cache() if empty; stays empty if no folder can be used.
+  std::filesystem::path product_choices = {};
 };
 
 /// Library of NVIDIA's that the process has loaded.

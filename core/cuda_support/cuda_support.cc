@@ -1,9 +1,22 @@
 #include "core/cuda_support/cuda_support.h"
 
+#include "core/base/default_cache.h"
 #include "core/base/error.h"
 #include "core/cuda_support/open_plugin.h"
 
 namespace weft {
+namespace {
+
+/// Returns the file of choices in this user's cache; "" if there is no place for a cache.
+std::filesystem::path product_choices() {
+  try {
+    return default_cache() / "cuda_products.jsonl";
+  } catch (const Error&) {
+    return {};  // the device adds a note
+  }
+}
+
+}  // namespace
 
 CudaSupport cuda_support(const PluginSearch& search) {
   try {
@@ -29,6 +42,9 @@ std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
   CudaDeviceOptions asked = options;
   asked.check_every_op |= search.check_every_op;
   asked.graphs &= search.graphs;
+  asked.measure_products |= search.measure_products;
+  if (asked.measure_products && asked.product_choices.empty())
+    asked.product_choices = product_choices();
   return plugin->make_device(asked);
 }
 

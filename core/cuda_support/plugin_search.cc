@@ -101,6 +101,7 @@ PluginSearch plugin_search(const PluginEnvironment& places) {
   const std::string check = places.variable("WEFT_CUDA_CHECK").value_or("");
   search.check_every_op = !check.empty() && check != "0";
   search.graphs = places.variable("WEFT_CUDA_GRAPHS").value_or("") != "0";
+  search.measure_products = places.variable("WEFT_CUDA_MEASURE").value_or("") != "0";
   return search;
 }
 

@@ -32,6 +32,8 @@ struct PluginSearch {
   bool check_every_op = false;
   /// False if WEFT_CUDA_GRAPHS is 0; see CudaDeviceOptions.
   bool graphs = true;
+  /// False if WEFT_CUDA_MEASURE is 0; see CudaDeviceOptions.
+  bool measure_products = false;
 };
 
 /// Returns the folders to search. `default_library_folders` contains existing folders only.

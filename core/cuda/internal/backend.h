@@ -37,9 +37,11 @@ class Backend {
   virtual void fill_zero(void* memory, std::size_t bytes) = 0;
 
   virtual void multiply(const MatrixProduct& product) = 0;
-  /// Queue a fused product, a convolution or attention. Return false and queue nothing if the
-  /// library does not support it; the caller then uses Weft's own kernels.
+  /// Queues a fused product. Returns false and queues nothing if the library does not support it or
+  /// two parts are faster; the caller then queues a TwoPartProduct.
   virtual bool multiply_fused(const MatrixProduct& product) = 0;
+  /// Queue a convolution or attention. Return false and queue nothing if the library does not
+  /// support it; the caller then uses Weft's own kernels.
   virtual bool convolve(const Convolution& convolution) = 0;
   virtual bool attend(DType type, const Attention& shape, const void* q, const void* k,
                       const void* v, void* y, float* statistics) = 0;

@@ -1,167 +1,118 @@
-// cuBLASLt expects column-major matrices, so it computes the transposed product: c^T[n, m] = b^T[n,
-// k] a^T[k, m]. A row-major [r, s] is a column-major s x r with leading dimension s.
-//
-//   our b [k, n]                -> its A, n x k, not transposed
-//   our b [n, k] (transpose_b)  -> its A, k x n, transposed
-//   our a [m, k]                -> its B, k x m, not transposed
-//   our a [k, m] (transpose_a)  -> its B, m x k, transposed
-//   our c [m, n]                -> its C and D, n x m; the bias has an element per row of D
-//
-// Fused products use its epilogues: GELU (the tanh form) and its gradient with the auxiliary
-// matrix, an addend as C with a separate D, and the sums of b's rows as the bias gradient of A
-// (BGRADA). Weft's own kernels run products that it rejects.
 #include "core/cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "core/base/error.h"
+#include "core/cuda/internal/cublaslt_problem.h"
 #include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/product_choices.h"
+#include "core/cuda/internal/stream_timer.h"
 
 namespace weft::cuda {
 namespace {
 
-/// Work space size that NVIDIA recommends for Hopper.
-constexpr std::size_t kWorkSpaceBytes = std::size_t{32} << 20;
+/// Number of algorithms that the library proposes for a product.
+constexpr int kCandidates = 8;
+/// Least gain, as a share of the time, for which a later candidate replaces an earlier one.
+/// Smaller differences are noise, and would give machines with equal GPUs different choices.
+constexpr double kLeastGain = 0.02;
 
-cudaDataType_t cuda_type(DType type) { return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+using Algorithm = cublasLtMatmulAlgo_t;
 
-/// Largest alignment that the library is told. Its choice of an algorithm depends on alignments up
-/// to 256 bytes; the memory of an op is aligned to 64 bytes in one layout and to 256 in another.
-/// Equal work has to get one algorithm, and so equal bits, at all of these addresses.
-constexpr std::uintptr_t kMostAlignment = 16;
+/// Algorithms of one product, and the one to be used.
+struct Plan {
+  explicit Plan(const ProductKey& key) : problem(key) {}
+  CublasLtProblem problem;
+  std::vector<Algorithm> candidates;   ///< Best first, by the library's estimate.
+  std::optional<Algorithm> algorithm;  ///< Null if the library has none or two parts are faster.
+};
 
-/// Returns the largest power of two up to kMostAlignment that divides the address.
-std::uint32_t alignment_of(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | kMostAlignment;
-  return static_cast<std::uint32_t>(address & (~address + 1));
+ProductAlgorithm bytes_of(const Algorithm& algorithm) {
+  return std::bit_cast<ProductAlgorithm>(algorithm);
+}
+Algorithm algorithm_of(const ProductAlgorithm& bytes) { return std::bit_cast<Algorithm>(bytes); }
+
+bool is_recording(StreamHandle stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  return capture != cudaStreamCaptureStatusNone;
 }
 
-/// Returns an address that has this alignment and no larger one. The heuristic takes the alignments
-/// of vectors from their addresses; it reads nothing there.
-void* address_aligned_to(std::uint32_t alignment) {
-  return reinterpret_cast<void*>(std::uintptr_t{4096} + alignment);
+/// Returns "NVIDIA H200, sm_90, cuBLASLt 130002": all that a choice depends on besides the product.
+std::string gpu_and_library() {
+  int gpu = 0;
+  check_cuda(cudaGetDevice(&gpu), "cudaGetDevice");
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+  return fmt::format("{}, sm_{}{}, cuBLASLt {}", properties.name, properties.major,
+                     properties.minor, cublasLtGetVersion());
 }
 
-/// Owner of a cuBLASLt descriptor.
-template <typename Handle, cublasStatus_t (*Destroy)(Handle)>
-class Descriptor {
+/// Product whose queueing changes nothing that later work reads: if it adds to c, it has other
+/// memory of zeros for c. Other results are overwritten, as by the product that is queued
+/// afterwards.
+class Rehearsal final {
  public:
-  Descriptor() = default;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (handle_ != nullptr) Destroy(handle_);
+  Rehearsal(const MatrixProduct& product, StreamHandle stream)
+      : product_(product), stream_(stream) {
+    if (!product.accumulate) return;
+    // The same alignment as c's, so that the product has the same key.
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(product.c) % 16;
+    const std::size_t bytes = product.m * product.n * size_of(product.out) + offset;
+    check_cuda(cudaMallocAsync(&memory_, bytes, stream), "scratch memory");
+    cudaMemsetAsync(memory_, 0, bytes, stream);
+    product_.c = static_cast<std::byte*>(memory_) + offset;
   }
-  Handle* address() { return &handle_; }
-  Handle get() const { return handle_; }
+  ~Rehearsal() {
+    if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
+  }
+  Rehearsal(const Rehearsal&) = delete;
+  Rehearsal& operator=(const Rehearsal&) = delete;
+  const MatrixProduct& product() const { return product_; }
 
  private:
-  Handle handle_ = nullptr;
-};
-using Layout = Descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Operation = Descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-template <typename T>
-void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
-               "cublasLtMatmulDescSetAttribute");
-}
-template <typename T>
-void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
-         const T& value) {
-  check_cublas(
-      cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
-      "cublasLtMatmulPreferenceSetAttribute");
-}
-
-/// Key of a plan: all properties that affect the choice of an algorithm.
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool,
-                       cublasLtEpilogue_t, bool, std::array<std::uint32_t, 6>>;
-
-/// Returns the epilogue of a product; nullopt for combinations without one, which callers do not
-/// use.
-std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
-  const bool bias = p.bias != nullptr;
-  if (bias && p.in != p.out) return std::nullopt;  // the bias must have D's type
-  if (p.b_row_sums != nullptr) {
-    if (bias || p.epilogue != Epilogue::kNone || p.out != DType::kF32) return std::nullopt;
-    return CUBLASLT_EPILOGUE_BGRADA;
-  }
-  switch (p.epilogue) {
-    case Epilogue::kNone: return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::kGelu:
-      if (p.gelu_input == nullptr)
-        return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-    case Epilogue::kGeluGrad: return bias ? std::nullopt : std::optional(CUBLASLT_EPILOGUE_DGELU);
-  }
-  return std::nullopt;
-}
-
-/// Returns true if the auxiliary matrix meets the library's requirements: rows of a multiple of 8
-/// elements, and 16-byte alignment.
-bool suits_auxiliary(const MatrixProduct& p) {
-  return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0;
-}
-
-/// Returns the matrix that is added to the product: c itself if it accumulates.
-const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
-
-/// Returns the vector with one element per row of D. No product has both.
-const void* bias_or_sums(const MatrixProduct& p) {
-  return p.bias != nullptr ? p.bias : p.b_row_sums;
-}
-
-/// Returns true for the statuses with which the library rejects a valid call.
-bool is_refusal(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-         status == CUBLAS_STATUS_ARCH_MISMATCH;
-}
-
-struct Plan {
-  Operation operation;
-  Layout a, b, c;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< Null if the library has none.
+  MatrixProduct product_;
+  const StreamHandle stream_;
+  void* memory_ = nullptr;
 };
 
 }  // namespace
 
 class CublasLtProducts::Impl {
  public:
-  Impl(bool tf32, std::function<void(const std::string&)> note)
-      : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
-        note_(std::move(note)) {
-    check_cublas(cublasLtCreate(&handle_), "cublasLtCreate");
-    check_cuda(cudaMalloc(&work_space_, kWorkSpaceBytes), "the work space of matrix products");
+  explicit Impl(CublasLtOptions options)
+      : options_(std::move(options)), choices_(options_.choices, options_.note) {
+    check_cublas(cublasLtCreate(&library_), "cublasLtCreate");
+    check_cuda(cudaMalloc(&work_space_, CublasLtProblem::kWorkSpaceBytes),
+               "the work space of matrix products");
+    if (options_.measure) place_ = gpu_and_library();
   }
   ~Impl() {
     plans_.clear();
     cudaFree(work_space_);
-    cublasLtDestroy(handle_);
+    cublasLtDestroy(library_);
   }
 
-  bool multiply(const MatrixProduct& p, StreamHandle stream) {
-    const std::optional<cublasLtEpilogue_t> epilogue = epilogue_of(p);
-    if (!epilogue || (p.gelu_input != nullptr && !suits_auxiliary(p))) return false;
-    Plan& plan = plan_for(p, *epilogue);
+  bool multiply(const MatrixProduct& p, StreamHandle stream, const TwoParts& two_parts) {
+    const std::optional<ProductKey> key = product_key(p, options_.tf32);
+    if (!key) return false;
+    Plan& plan = plan_for(*key, p, stream, two_parts);
     if (!plan.algorithm) return false;
-    set_pointers(plan.operation, bias_or_sums(p), p.gelu_input);
-    const float one = 1, beta = p.accumulate || p.addend != nullptr ? 1 : 0;
-    const cublasStatus_t status = cublasLtMatmul(
-        handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
-        plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
+    const cublasStatus_t status =
+        plan.problem.queue(library_, p, *plan.algorithm, work_space_, stream);
     if (is_refusal(status)) {
       plan.algorithm.reset();  // rejected although the library had offered it
-      note_unsupported(p, *epilogue, "cublasLtMatmul", status);
+      note_unsupported(*key, "cublasLtMatmul", status);
       return false;
     }
     check_cublas(status, "cublasLtMatmul");
@@ -169,99 +120,118 @@ class CublasLtProducts::Impl {
   }
 
  private:
-  void note_unsupported(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call,
-                        cublasStatus_t status) {
-    note_(fmt::format(
-        "cuBLASLt does not support a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: "
-        "{}: {}",
-        p.m, p.n, p.k, p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
-        to_string(p.in), to_string(p.out), static_cast<int>(epilogue),
-        p.addend != nullptr ? ", added to another" : "", call,
+  void note_unsupported(const ProductKey& key, const char* call, cublasStatus_t status) {
+    options_.note(fmt::format(
+        "cuBLASLt does not support a product of {}: {}: {}", to_string(key), call,
         status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
-  static void set_pointers(const Operation& operation, const void* vector, void* gelu_input) {
-    if (vector != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-    if (gelu_input != nullptr)
-      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
-  }
-
-  Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
-    const std::array<std::uint32_t, 6> alignments{
-        alignment_of(p.a),      alignment_of(p.b),          alignment_of(p.c),
-        alignment_of(added(p)), alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
-    const Key key{p.m,           p.n,      p.k,
-                  p.in,          p.out,    p.transpose_a,
-                  p.transpose_b, epilogue, p.addend != nullptr,
-                  alignments};
-    const auto [at, is_new] = plans_.try_emplace(key);
-    if (!is_new) return *at->second;
-    try {
-      at->second = make_plan(p, epilogue, alignments);
-    } catch (...) {
-      plans_.erase(at);
-      throw;
+  Plan& plan_for(const ProductKey& key, const MatrixProduct& p, StreamHandle stream,
+                 const TwoParts& two_parts) {
+    if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
+    auto plan = std::make_unique<Plan>(key);
+    CublasLtProblem::Candidates found = plan->problem.candidates(library_, kCandidates);
+    plan->candidates = std::move(found.algorithms);
+    if (plan->candidates.empty()) {
+      note_unsupported(key, "cublasLtMatmulAlgoGetHeuristic", found.status);
+    } else {
+      plan->algorithm = choose(*plan, p, stream, two_parts);
     }
-    return *at->second;
+    return *plans_.emplace(key, std::move(plan)).first->second;
   }
 
-  std::unique_ptr<Plan> make_plan(const MatrixProduct& p, cublasLtEpilogue_t epilogue,
-                                  const std::array<std::uint32_t, 6>& alignments) {
-    auto plan = std::make_unique<Plan>();
-    const cublasComputeType_t compute = p.in == DType::kF32 ? f32_compute_ : CUBLAS_COMPUTE_32F;
-    check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F),
-                 "cublasLtMatmulDescCreate");
-    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    // Bias, sums and auxiliary matrix have D's type, the default.
-    if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
-    set_pointers(plan->operation,
-                 bias_or_sums(p) != nullptr ? address_aligned_to(alignments[5]) : nullptr,
-                 p.gelu_input != nullptr ? address_aligned_to(alignments[4]) : nullptr);
-    const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
-      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), rows, columns, rows),
-                   "cublasLtMatrixLayoutCreate");
+  /// Returns the algorithm to be used; null for two parts.
+  std::optional<Algorithm> choose(Plan& plan, const MatrixProduct& p, StreamHandle stream,
+                                  const TwoParts& two_parts) {
+    const Algorithm first = plan.candidates.front();
+    if (!options_.measure || (plan.candidates.size() == 1 && !two_parts)) return first;
+    const std::string name = fmt::format("{}: {}", place_, to_full_text(plan.problem.key()));
+    const auto accepts = [&](const ProductChoice& stored) {
+      return stored.algorithm ? plan.problem.accepts(library_, algorithm_of(*stored.algorithm))
+                              : two_parts != nullptr;
     };
-    layout(plan->a, p.in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k);
-    layout(plan->b, p.in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m);
-    layout(plan->c, p.out, p.n, p.m);
-
-    Preference preference;
-    check_cublas(cublasLtMatmulPreferenceCreate(preference.address()),
-                 "cublasLtMatmulPreferenceCreate");
-    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkSpaceBytes);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[3]);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
-    // Requires that partial sums over k of several blocks are added in float, not in c's type.
-    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    cublasLtMatmulHeuristicResult_t best{};
-    int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        handle_, plan->operation.get(), plan->a.get(), plan->b.get(), plan->c.get(), plan->c.get(),
-        preference.get(), 1, &best, &count);
-    if (!is_refusal(status)) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS)
-      plan->algorithm = best.algo;
-    if (!plan->algorithm) note_unsupported(p, epilogue, "cublasLtMatmulAlgoGetHeuristic", status);
-    return plan;
+    std::optional<ProductChoice> choice = choices_.find(name, accepts);
+    const bool may_measure = choices_.usable() || !options_.deterministic;
+    if (!choice && may_measure && !is_recording(stream))
+      choice = measured(name, accepts, plan, p, stream, two_parts);
+    if (!choice) return first;
+    if (!choice->algorithm) return std::nullopt;
+    return algorithm_of(*choice->algorithm);
   }
 
-  cublasComputeType_t f32_compute_;
-  cublasLtHandle_t handle_ = nullptr;
+  /// Returns the choice that this process or another one measured. Null if there is none that later
+  /// runs would know too, or if no algorithm works.
+  std::optional<ProductChoice> measured(const std::string& name,
+                                        const ProductChoiceFile::Accepts& accepts, Plan& plan,
+                                        const MatrixProduct& p, StreamHandle stream,
+                                        const TwoParts& two_parts) {
+    try {
+      const Rehearsal rehearsal(p, stream);
+      // Chooses the algorithm of the plain product before the file is locked.
+      if (two_parts) two_parts(rehearsal.product());
+      // Earlier work may wait for other processes, which may wait for the lock.
+      check_cuda(cudaStreamSynchronize(stream), "work queued before a matrix product");
+      const auto measure = [&] { return fastest(plan, rehearsal.product(), stream, two_parts); };
+      std::optional<ProductChoice> choice = choices_.find_or_store(name, accepts, measure);
+      if (!choice && !choices_.usable() && !options_.deterministic) choice = measure();
+      return choice;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      options_.note(fmt::format(
+          "cuBLASLt's first answer is used for a product of {}, as there is no memory to measure "
+          "others: {}",
+          to_string(plan.problem.key()), error.message()));
+      return std::nullopt;
+    }
+  }
+
+  /// Measures all candidates and two parts. Returns null if no candidate works.
+  std::optional<ProductChoice> fastest(Plan& plan, const MatrixProduct& p, StreamHandle stream,
+                                       const TwoParts& two_parts) {
+    StreamTimer timer(stream);
+    std::optional<ProductChoice> best;
+    const auto offer = [&](std::optional<ProductAlgorithm> algorithm,
+                           const std::function<bool()>& queue) {
+      const double least = best ? best->microseconds : std::numeric_limits<double>::infinity();
+      const std::optional<double> time = timer.time(queue, least);
+      if (time && *time < (1 - kLeastGain) * least)
+        best = {.algorithm = algorithm, .microseconds = *time};
+    };
+    for (const Algorithm& candidate : plan.candidates) {
+      offer(bytes_of(candidate), [&] {
+        const cublasStatus_t status =
+            plan.problem.queue(library_, p, candidate, work_space_, stream);
+        if (status != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // the next launch would report it
+        return status == CUBLAS_STATUS_SUCCESS;
+      });
+    }
+    if (!best) return std::nullopt;
+    if (two_parts)
+      offer(std::nullopt, [&] {
+        two_parts(p);
+        return true;
+      });
+    best->microseconds = std::round(100 * best->microseconds) / 100;
+    return best;
+  }
+
+  const CublasLtOptions options_;
+  cublasLtHandle_t library_ = nullptr;
   void* work_space_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
-  const std::function<void(const std::string&)> note_;
+  std::string place_;  ///< GPU and library, as in the file.
+  ProductChoiceFile choices_;
+  std::map<ProductKey, std::unique_ptr<Plan>> plans_;
 };
 
-CublasLtProducts::CublasLtProducts(bool tf32, std::function<void(const std::string&)> note)
-    : impl_(std::make_unique<Impl>(tf32, std::move(note))) {}
+CublasLtProducts::CublasLtProducts(CublasLtOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
 CublasLtProducts::~CublasLtProducts() = default;
 bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) {
-  return impl_->multiply(product, stream);
+  return impl_->multiply(product, stream, nullptr);
+}
+bool CublasLtProducts::multiply_fused(const MatrixProduct& product, StreamHandle stream,
+                                      const TwoParts& two_parts) {
+  return impl_->multiply(product, stream, two_parts);
 }
 
 }  // namespace weft::cuda

@@ -60,6 +60,8 @@ CudaKernels& CudaStream::kernels() {
         .tf32 = device_.options().tf32,
         .deterministic = device_.options().deterministic,
         .vendor_libraries = device_.options().vendor_libraries,
+        .measure_products = device_.options().measure_products,
+        .product_choices = device_.options().product_choices,
         .note = [&device = device_](const std::string& text) { device.note(text); }});
   }
   return *kernels_;

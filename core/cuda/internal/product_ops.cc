@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda/internal/op_run.h"
+#include "core/cuda/internal/two_part_product.h"
 
 namespace weft::cuda {
 namespace {
@@ -136,10 +137,6 @@ MatrixProduct linear_weight_grad_product(const OpRun& run) {
           .accumulate = run.accumulate[0]};
 }
 
-/// Returns true if the library's GELU may be used. f32 tensors use Weft's own, whose tanh has an
-/// error of a few roundings; the library's accuracy is not specified.
-bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
-
 void run_linear(Backend& backend, const OpRun& run) {
   backend.multiply(linear_product(run, run.inputs.size() == 3 ? run.in(2) : nullptr));
 }
@@ -152,57 +149,43 @@ void run_linear_weight_grad(Backend& backend, const OpRun& run) {
   backend.multiply(linear_weight_grad_product(run));
 }
 
+/// Queues a product with its epilogue: fused, or in two parts if the library does not support that
+/// or is slower. f32 tensors use Weft's own GELU, whose tanh has an error of a few roundings; the
+/// library's accuracy is not specified.
+void multiply_with_epilogue(Backend& backend, const MatrixProduct& product) {
+  const bool may_fuse = product.epilogue == Epilogue::kNone || product.in == DType::kBF16;
+  if (!may_fuse || !backend.multiply_fused(product)) TwoPartProduct(backend).queue(product);
+}
+
 void run_linear_gelu(Backend& backend, const OpRun& run) {
-  const DType type = run.type(0);
   MatrixProduct product = linear_product(run, run.in(2));
-  MatrixProduct fused = product;
-  fused.epilogue = Epilogue::kGelu;
-  if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
-  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
-  backend.multiply(product);
-  launch_elementwise(backend.stream(), OpKind::kGelu, type, product.c, nullptr, run.out(),
-                     product.m * product.n, 0, false);
+  product.epilogue = Epilogue::kGelu;
+  if (run.outputs.size() == 2) product.gelu_input = run.out(1);
+  multiply_with_epilogue(backend, product);
 }
 
 void run_linear_add(Backend& backend, const OpRun& run) {
-  const DType type = run.type(0);
   MatrixProduct product = linear_product(run, run.inputs.size() == 4 ? run.in(3) : nullptr);
   product.addend = run.in(2);
-  if (backend.multiply_fused(product)) return;
-  product.addend = nullptr;
-  backend.multiply(product);
-  launch_elementwise(backend.stream(), OpKind::kAdd, type, run.in(2), run.out(), run.out(),
-                     product.m * product.n, 0, false);
+  multiply_with_epilogue(backend, product);
 }
 
 void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
-  const DType type = run.type(0);
-  const MatrixProduct product = linear_input_grad_product(run);
-  MatrixProduct fused = product;
-  fused.epilogue = Epilogue::kGeluGrad;
-  fused.gelu_input = const_cast<void*>(run.in(2));  // read only
-  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
-  backend.multiply(product);
-  launch_elementwise(backend.stream(), OpKind::kGeluGrad, type, run.in(2), run.out(), run.out(),
-                     product.m * product.n, 0, false);
+  MatrixProduct product = linear_input_grad_product(run);
+  product.epilogue = Epilogue::kGeluGrad;
+  product.gelu_input = const_cast<void*>(run.in(2));  // read only
+  multiply_with_epilogue(backend, product);
 }
 
 void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
-  const MatrixProduct product = linear_weight_grad_product(run);
-  MatrixProduct fused = product;
+  MatrixProduct product = linear_weight_grad_product(run);
   // The library overwrites the sums and cannot add to them.
-  fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
-  if (backend.multiply_fused(fused)) {
-    if (!run.accumulate[1]) return;
-    launch_elementwise(backend.stream(), OpKind::kAdd, DType::kF32, run.out(1), fused.b_row_sums,
-                       run.out(1), product.n, 0, false);
-    return;
-  }
-  backend.multiply(product);
-  auto* const workspace =
-      backend.allocate_of<float>(column_sums_workspace(1, product.k, product.n, 1));
-  sum_rows(backend.stream(), run.type(1), DType::kF32, run.in(1), run.out(1), 1, product.k,
-           product.n, run.accumulate[1], workspace);
+  product.b_row_sums =
+      run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
+  multiply_with_epilogue(backend, product);
+  if (!run.accumulate[1]) return;
+  launch_elementwise(backend.stream(), OpKind::kAdd, DType::kF32, run.out(1), product.b_row_sums,
+                     run.out(1), product.n, 0, false);
 }
 
 template <ConvolutionPass Pass>

@@ -52,6 +52,7 @@ struct Algorithm {
   std::uint64_t problem = 0;
   std::uint64_t workspace = 0;
   std::uint32_t alignment[6] = {};  ///< Alignments of A, B, C, D, bias, auxiliary matrix.
+  std::uint32_t index = 0;          ///< Place in the heuristic's answer.
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -216,6 +217,12 @@ bool suits(const Algorithm& algorithm, const Problem& p) {
   return true;
 }
 
+/// Returns the times of all algorithms of a problem.
+std::vector<double> times_of(const Problem& problem) {
+  return cublaslt_double.times ? cublaslt_double.times(problem.op.epilogue)
+                               : std::vector<double>{0};
+}
+
 void compute(const Problem& p, float alpha, const void* a, const void* b, float beta, const void* c,
              void* d) {
   const std::uint32_t epilogue = p.op.epilogue;
@@ -252,6 +259,7 @@ using namespace weft::test;
 
 extern "C" {
 
+size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle, 0); }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy<int>(handle); }
 const char* cublasLtGetStatusName(cublasStatus_t status) {
@@ -338,11 +346,33 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const bool splits =
       problem.k() >= 32 && (wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
   if (splits && wish.workspace >= kSplitWorkSpace) algorithm.workspace = kSplitWorkSpace;
-  results[0] = {};
-  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
-  results[0].workspaceSize = algorithm.workspace;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *count = 1;
+  *count = std::min(requested, static_cast<int>(times_of(problem).size()));
+  for (; algorithm.index < static_cast<std::uint32_t>(*count); ++algorithm.index) {
+    cublasLtMatmulHeuristicResult_t& result = results[algorithm.index];
+    result = {};
+    std::memcpy(&result.algo, &algorithm, sizeof algorithm);
+    result.workspaceSize = algorithm.workspace;
+    result.state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const Problem problem = problem_of(op, a, b, c, d);
+  if (const cublasStatus_t status = problem.check(); status != CUBLAS_STATUS_SUCCESS) return status;
+  Algorithm algorithm;
+  std::memcpy(static_cast<void*>(&algorithm), algo, sizeof algorithm);
+  if (algorithm.problem != problem.fingerprint() || !suits(algorithm, problem) ||
+      algorithm.index >= times_of(problem).size())
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {};
+  result->algo = *algo;
+  result->workspaceSize = algorithm.workspace;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -383,14 +413,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
     cuda_runtime_double.invalidate();
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  cuda_runtime_double.do_or_keep([=, operation = problem.op, a_matrix = problem.a,
-                                  b_matrix = problem.b, c_matrix = problem.c,
+  const std::vector<double> times = times_of(problem);
+  if (algorithm.index >= times.size() || times[algorithm.index] == CublasLtDouble::kRefused)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  cuda_runtime_double.do_or_keep([=, time = times[algorithm.index], operation = problem.op,
+                                  a_matrix = problem.a, b_matrix = problem.b, c_matrix = problem.c,
                                   d_matrix = problem.d] {
+    cuda_runtime_double.clock += time;
     std::memset(workspace, 0xff, algorithm.workspace);
     compute({operation, a_matrix, b_matrix, c_matrix, d_matrix}, host_alpha, a, b, host_beta, c, d);
   });
   ++cublaslt_double.products;
   cublaslt_double.stream = stream;
+  cublaslt_double.algorithm = static_cast<int>(algorithm.index);
   return CUBLAS_STATUS_SUCCESS;
 }
 

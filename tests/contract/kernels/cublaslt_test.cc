@@ -226,8 +226,8 @@ class CublasLtProducts : public testing::Test {
 };
 
 TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
-  cuda::CublasLtProducts products(false,
-                                  [](const std::string& refusal) { ADD_FAILURE() << refusal; });
+  cuda::CublasLtProducts products(
+      {.note = [](const std::string& refusal) { ADD_FAILURE() << refusal; }});
   int done = 0;
   for (int round = 0; round < 600; ++round) {
     MatrixProduct p;
@@ -329,8 +329,8 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
 /// Alignments from 16 bytes on must not change the algorithm: memory of equal work is aligned to 64
 /// bytes in one layout and to 256 in another, and must give equal bits.
 TEST_F(CublasLtProducts, UseOneAlgorithmAtAllAddressesAlignedTo16Bytes) {
-  cuda::CublasLtProducts products(false,
-                                  [](const std::string& refusal) { ADD_FAILURE() << refusal; });
+  cuda::CublasLtProducts products(
+      {.note = [](const std::string& refusal) { ADD_FAILURE() << refusal; }});
   const auto a = std::make_unique<Buffer>(DType::kBF16, 512, 0),
              b = std::make_unique<Buffer>(DType::kBF16, 512, 0),
              c = std::make_unique<Buffer>(DType::kBF16, 512, 0),
@@ -354,7 +354,7 @@ TEST_F(CublasLtProducts, UseOneAlgorithmAtAllAddressesAlignedTo16Bytes) {
 }
 
 TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
-  cuda::CublasLtProducts products(false);
+  cuda::CublasLtProducts products({});
   const auto a = std::make_unique<Buffer>(DType::kBF16, 64, 0),
              b = std::make_unique<Buffer>(DType::kBF16, 64, 0),
              c = std::make_unique<Buffer>(DType::kBF16, 64, 0),
@@ -377,8 +377,8 @@ TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
 
 TEST_F(CublasLtProducts, TellWhatTheLibraryRefusesWhenTheyFindOut) {
   std::vector<std::string> told;
-  cuda::CublasLtProducts products(false,
-                                  [&](const std::string& refusal) { told.push_back(refusal); });
+  cuda::CublasLtProducts products(
+      {.note = [&](const std::string& refusal) { told.push_back(refusal); }});
   const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64),
              c = numbers(DType::kBF16, 64);
   const MatrixProduct p{.in = DType::kF32,
@@ -400,7 +400,7 @@ TEST_F(CublasLtProducts, LeaveNothingBehind) {
   const int before = cublaslt_double.objects;
   const std::size_t blocks = cuda_runtime_double.blocks.size();
   {
-    cuda::CublasLtProducts products(false);
+    cuda::CublasLtProducts products({});
     const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64),
                c = numbers(DType::kF32, 64);
     const MatrixProduct p{.a = a->data(), .b = b->data(), .c = c->data(), .m = 8, .n = 8, .k = 8};
@@ -418,9 +418,9 @@ TEST_F(CublasLtProducts, MayRoundFactorsToTf32WhereTheyAreAskedTo) {
   a->set(0, 1 + 1.0f / 4096);
   b->set(0, 1);
   const MatrixProduct p{.a = a->data(), .b = b->data(), .c = c->data(), .m = 1, .n = 1, .k = 1};
-  EXPECT_TRUE(cuda::CublasLtProducts(false).multiply(p, some_stream()));
+  EXPECT_TRUE(cuda::CublasLtProducts({}).multiply(p, some_stream()));
   EXPECT_EQ(c->get(0), 1 + 1.0f / 4096);
-  EXPECT_TRUE(cuda::CublasLtProducts(true).multiply(p, some_stream()));
+  EXPECT_TRUE(cuda::CublasLtProducts({.tf32 = true}).multiply(p, some_stream()));
   EXPECT_EQ(c->get(0), 1);
 }
 

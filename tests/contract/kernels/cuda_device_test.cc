@@ -13,6 +13,7 @@
 #include "core/evaluate/one_device_trainer.h"
 #include "tests/contract/kernels/cublaslt_double.h"
 #include "tests/contract/kernels/cuda_runtime_double.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::test {
@@ -33,6 +34,7 @@ class CudaDeviceOnHost : public testing::Test {
  protected:
   void TearDown() override {
     cublaslt_double.refuses_capture = false;
+    cublaslt_double.times = nullptr;
     cuda_runtime_double.no_memory_for_graphs = false;
     cuda_runtime_double.lost = false;
   }
@@ -87,6 +89,26 @@ TEST_F(CudaDeviceOnHost, TrainsToEqualLossesWithAndWithoutGraphs) {
   EXPECT_LT(with.losses.back(), with.losses.front());
   EXPECT_GT(with.launches, kSteps);
   EXPECT_EQ(without.launches, 0);
+}
+
+/// The first step measures; the recordings of later steps and later runs have its choices.
+TEST_F(CudaDeviceOnHost, MeasuresProductsBeforeItRecordsThem) {
+  const Run& expected = undisturbed();
+  const ScratchFolder scratch;
+  const CudaDeviceOptions measuring{.measure_products = true,
+                                    .product_choices = scratch.path() / "choices.jsonl"};
+  const auto products_of_run = [&] {
+    const int before = cublaslt_double.products;
+    const Run found = train(measuring);
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(found.launches, expected.launches);
+    EXPECT_EQ(cublaslt_double.algorithm, 1);
+    return cublaslt_double.products - before;
+  };
+  cublaslt_double.times = [](std::uint32_t) { return std::vector<double>{30, 10}; };
+  const int first = products_of_run();
+  cublaslt_double.times = [](std::uint32_t) { return std::vector<double>{10, 30}; };
+  EXPECT_LT(products_of_run(), first);
 }
 
 TEST_F(CudaDeviceOnHost, ContinuesWithoutAGraphIfACallCannotBeCaptured) {

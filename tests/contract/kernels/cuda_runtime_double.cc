@@ -92,10 +92,10 @@ cudaError_t queue(std::function<void()> work) {
   return cudaSuccess;
 }
 
-/// Makes and destroys handles that hold nothing.
-template <typename Handle>
+/// Makes and destroys handles of one value.
+template <typename Object, typename Handle>
 cudaError_t create(Handle* handle) {
-  *handle = reinterpret_cast<Handle>(new int(0));
+  *handle = reinterpret_cast<Handle>(new Object());
   ++cuda_runtime_double.objects;
   return cudaSuccess;
 }
@@ -107,6 +107,9 @@ cudaError_t destroy(auto handle) {
 }
 
 using Graph = CudaRuntimeDouble::Graph;
+
+/// Returns the time that an event recorded.
+double& time_of(cudaEvent_t event) { return *reinterpret_cast<double*>(event); }
 
 }  // namespace
 }  // namespace weft::test
@@ -125,6 +128,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* memory) { return release_now(memory, true); }
 
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
+  if (cuda_runtime_double.no_memory_in_stream) return cudaErrorMemoryAllocation;
   return allocate(memory, bytes,
                   cuda_runtime_double.is_capturing() ? Origin::kGraph : Origin::kStream);
 }
@@ -195,7 +199,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return create(stream); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return create<int>(stream);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return destroy<int>(stream); }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return unsafe_in_capture(); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return unsafe_in_capture(); }
@@ -240,16 +246,18 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   cuda_runtime_double.event_flags = flags;
-  return create(event);
+  return create<double>(event);
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 1;
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = static_cast<float>((time_of(end) - time_of(begin)) / 1000);
   return unsafe_in_capture();
 }
 cudaError_t cudaDeviceSynchronize() { return unsafe_in_capture(); }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy<int>(event); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy<double>(event); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return queue([event] { time_of(event) = cuda_runtime_double.clock; });
+}
 cudaError_t cudaEventQuery(cudaEvent_t) { return unsafe_in_capture(); }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return unsafe_in_capture(); }
 

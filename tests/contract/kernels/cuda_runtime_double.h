@@ -33,6 +33,9 @@ struct CudaRuntimeDouble {
   unsigned device_flags = 0;      ///< Flags of the device.
   /// True if cudaGraphInstantiate finds no memory.
   bool no_memory_for_graphs = false;
+  bool no_memory_in_stream = false;  ///< True if cudaMallocAsync finds no memory.
+  /// Time of all streams, in microseconds. Events record it. Tests and other doubles advance it.
+  double clock = 0;
   /// True after an illegal access: every call that uses the GPU fails.
   bool lost = false;
 

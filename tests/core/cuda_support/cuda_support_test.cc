@@ -86,6 +86,8 @@ TEST(PluginSearch, TakesModesOfTheGpuFromTheEnvironment) {
   EXPECT_TRUE(with({}).graphs);
   EXPECT_TRUE(with({{"WEFT_CUDA_GRAPHS", "1"}}).graphs);
   EXPECT_FALSE(with({{"WEFT_CUDA_GRAPHS", "0"}}).graphs);
+  EXPECT_TRUE(with({}).measure_products);
+  EXPECT_FALSE(with({{"WEFT_CUDA_MEASURE", "0"}}).measure_products);
   EXPECT_FALSE(with({}).check_every_op);
   EXPECT_FALSE(with({{"WEFT_CUDA_CHECK", "0"}}).check_every_op);
   EXPECT_TRUE(with({{"WEFT_CUDA_CHECK", "1"}}).check_every_op);
