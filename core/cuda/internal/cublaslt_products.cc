@@ -86,30 +86,35 @@ class Rehearsal final {
   void* memory_ = nullptr;
 };
 
+struct DestroyLibrary {
+  void operator()(cublasLtHandle_t library) const { cublasLtDestroy(library); }
+};
+struct FreeOnDevice {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+
 }  // namespace
 
 class CublasLtProducts::Impl {
  public:
   explicit Impl(CublasLtOptions options)
       : options_(std::move(options)), choices_(options_.choices, options_.note) {
-    check_cublas(cublasLtCreate(&library_), "cublasLtCreate");
-    check_cuda(cudaMalloc(&work_space_, CublasLtProblem::kWorkSpaceBytes),
+    cublasLtHandle_t library = nullptr;
+    check_cublas(cublasLtCreate(&library), "cublasLtCreate");
+    library_.reset(library);
+    void* work_space = nullptr;
+    check_cuda(cudaMalloc(&work_space, CublasLtProblem::kWorkSpaceBytes),
                "the work space of matrix products");
+    work_space_.reset(work_space);
     if (options_.measure) place_ = gpu_and_library();
   }
-  ~Impl() {
-    plans_.clear();
-    cudaFree(work_space_);
-    cublasLtDestroy(library_);
-  }
-
   bool multiply(const MatrixProduct& p, StreamHandle stream, const TwoParts& two_parts) {
     const std::optional<ProductKey> key = product_key(p, options_.tf32);
     if (!key) return false;
     Plan& plan = plan_for(*key, p, stream, two_parts);
     if (!plan.algorithm) return false;
     const cublasStatus_t status =
-        plan.problem.queue(library_, p, *plan.algorithm, work_space_, stream);
+        plan.problem.queue(library_.get(), p, *plan.algorithm, work_space_.get(), stream);
     if (is_refusal(status)) {
       plan.algorithm.reset();  // rejected although the library had offered it
       note_unsupported(*key, "cublasLtMatmul", status);
@@ -130,7 +135,7 @@ class CublasLtProducts::Impl {
                  const TwoParts& two_parts) {
     if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
     auto plan = std::make_unique<Plan>(key);
-    CublasLtProblem::Candidates found = plan->problem.candidates(library_, kCandidates);
+    CublasLtProblem::Candidates found = plan->problem.candidates(library_.get(), kCandidates);
     plan->candidates = std::move(found.algorithms);
     if (plan->candidates.empty()) {
       note_unsupported(key, "cublasLtMatmulAlgoGetHeuristic", found.status);
@@ -147,8 +152,9 @@ class CublasLtProducts::Impl {
     if (!options_.measure || (plan.candidates.size() == 1 && !two_parts)) return first;
     const std::string name = fmt::format("{}: {}", place_, to_full_text(plan.problem.key()));
     const auto accepts = [&](const ProductChoice& stored) {
-      return stored.algorithm ? plan.problem.accepts(library_, algorithm_of(*stored.algorithm))
-                              : two_parts != nullptr;
+      return stored.algorithm
+                 ? plan.problem.accepts(library_.get(), algorithm_of(*stored.algorithm))
+                 : two_parts != nullptr;
     };
     std::optional<ProductChoice> choice = choices_.find(name, accepts);
     const bool may_measure = choices_.usable() || !options_.deterministic;
@@ -200,7 +206,7 @@ class CublasLtProducts::Impl {
     for (const Algorithm& candidate : plan.candidates) {
       offer(bytes_of(candidate), [&] {
         const cublasStatus_t status =
-            plan.problem.queue(library_, p, candidate, work_space_, stream);
+            plan.problem.queue(library_.get(), p, candidate, work_space_.get(), stream);
         if (status != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // the next launch would report it
         return status == CUBLAS_STATUS_SUCCESS;
       });
@@ -216,8 +222,8 @@ class CublasLtProducts::Impl {
   }
 
   const CublasLtOptions options_;
-  cublasLtHandle_t library_ = nullptr;
-  void* work_space_ = nullptr;
+  std::unique_ptr<cublasLtContext, DestroyLibrary> library_;
+  std::unique_ptr<void, FreeOnDevice> work_space_;
   std::string place_;  ///< GPU and library, as in the file.
   ProductChoiceFile choices_;
   std::map<ProductKey, std::unique_ptr<Plan>> plans_;
