@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <vector>
 
 #include "core/base/error.h"
@@ -62,7 +63,8 @@ std::vector<std::string> texts(const std::vector<TensorType>& types) {
 
 /// Returns the op and its inputs' types; for work on all parameters, their number.
 std::string description(const StepOp& op) {
-  std::string text = op.name_with_attributes();
+  // Tables wrap lines at spaces.
+  std::string text = std::regex_replace(op.name_with_attributes(), std::regex(","), ", ");
   if (op.call == StepOp::Call::kSumsOfSquares || op.call == StepOp::Call::kAdamW)
     return fmt::format("{} of {} parameters", text, op.inputs.size());
   for (const std::string& type : texts(op.inputs)) text += " " + type;
@@ -75,7 +77,9 @@ void print_row(const TimedOp& timed, const Ceilings& ceilings) {
                   timed.op.cost.flops / timed.seconds * 1e-9,
                   timed.op.cost.bytes / timed.seconds * 1e-9, timed.share_of(ceilings),
                   timed.op.runs, timed.seconds_per_step() * 1e3, description(timed.op));
-  fmt::print("{}\n", wrap_lines(row, kColumns, static_cast<int>(kHeader.find("op"))));
+  // Continuation lines start below the op's name.
+  const std::size_t indent = kHeader.find("op") - row.find_first_not_of(' ');
+  fmt::print("{}\n", wrap_lines(row, kColumns, static_cast<int>(indent)));
 }
 
 void print_table(const Options& options, const Device& device, const Ceilings& ceilings,
