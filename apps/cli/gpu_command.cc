@@ -33,7 +33,7 @@ int run_gpus(bool json) {
   const PluginSearch search = plugin_search(plugin_places());
   const CudaSupport support = cuda_support(search);
   std::vector<LoadedLibrary> libraries = support.libraries;
-  // Without the CUDA plugin its own message says what is missing.
+  // NCCL is told beside the CUDA plugin only: a missing plugin is the reason for both.
   if (!libraries.empty()) libraries.push_back(nccl(search));
   if (json) {
     nlohmann::ordered_json record = {{"gpus", support.gpus},

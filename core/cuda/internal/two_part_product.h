@@ -16,7 +16,8 @@ class TwoPartProduct final {
 
  private:
   Backend& backend_;
-  float* workspace_ = nullptr;  ///< For sums of rows. Allocated by the first product with sums.
+  float* workspace_ =
+      nullptr;  ///< Work space of sums of rows. Allocated by the first such product.
 };
 
 }  // namespace weft::cuda

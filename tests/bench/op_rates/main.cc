@@ -47,7 +47,7 @@ struct Ceilings {
 /// Op with its time.
 struct TimedOp {
   StepOp op;
-  double seconds = 0;  ///< Of one run.
+  double seconds = 0;  ///< Time of one run.
 
   double seconds_per_step() const { return seconds * op.runs; }
   double share_of(const Ceilings& ceilings) const {

@@ -90,7 +90,7 @@ class Collector {
   }
 
   const mesh::Program& program_;
-  std::vector<TensorType> gradients_;          ///< By parameter.
+  std::vector<TensorType> gradients_;          ///< Types by parameter.
   std::map<std::uint32_t, std::string> data_;  ///< Names of data inputs by buffer.
   std::vector<StepOp> ops_;
 };

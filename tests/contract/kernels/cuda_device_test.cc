@@ -161,7 +161,7 @@ TEST_F(CudaDeviceOnHost, ALostGpuEndsTheCapture) {
     }));
   });
   EXPECT_NE(error.message().find("restart it"), std::string::npos) << error.message();
-  cuda_runtime_double.lost = false;  // so that the memory can be freed
+  cuda_runtime_double.lost = false;  // frees the memory afterwards
   EXPECT_TRUE(graph_notes(device).empty());
 }
 

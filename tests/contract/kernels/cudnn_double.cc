@@ -50,8 +50,8 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<cudnnBackendAttributeName_t, Attribute> attributes = {};
-  std::shared_ptr<const CudnnGraph> graph = nullptr;  ///< Of an operation graph and what follows.
-  int engine = -1;                                    ///< Of an engine and what follows.
+  std::shared_ptr<const CudnnGraph> graph = nullptr;  ///< Set from operation graphs on.
+  int engine = -1;                                    ///< Index. Set from engines on.
 
   template <typename T>
   std::vector<T> values(cudnnBackendAttributeName_t name) const {
