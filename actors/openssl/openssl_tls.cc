@@ -328,8 +328,7 @@ class Library final : public TlsLibrary {
 }  // namespace
 }  // namespace weft::actors
 
-extern "C" [[gnu::visibility("default")]] const weft::actors::TlsLibrary* weft_tls_plugin(
+extern "C" [[gnu::visibility("default")]] weft::actors::TlsLibrary* weft_tls_plugin(
     std::uint64_t stamp) {
-  static const weft::actors::Library library;
-  return stamp == weft::actors::TlsLibrary::kInterfaceVersion ? &library : nullptr;
+  return stamp == weft::actors::TlsLibrary::stamp() ? new weft::actors::Library : nullptr;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/plugin_stamp.h"
+
 namespace weft::actors {
 
 /// Remedy in the error when the other side does not speak TLS.
@@ -71,8 +73,10 @@ class TlsLibrary {
   /// Throws Error(kInvalidArgument) if key or certificate is damaged or they do not match.
   virtual std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity) const = 0;
 
-  /// Version of the interface between program and plugin.
-  static constexpr std::uint64_t kInterfaceVersion = 1;
+  // Arguments of open_plugin().
+  static constexpr const char* kFile = "libweft_tls.so";
+  static constexpr const char* kEntry = "weft_tls_plugin";
+  static constexpr std::uint64_t stamp() { return plugin_stamp(2, {sizeof(TlsIdentity)}); }
 };
 
 /// Returns the library, opened at the first call. Most processes never connect beyond loopback and

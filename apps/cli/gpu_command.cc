@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 #include "transfer/nccl/collectives_plugin.h"
 
 namespace weft::apps {
@@ -17,7 +17,7 @@ namespace {
 /// Returns NCCL as loaded, or the reason why it cannot be.
 LoadedLibrary nccl(const PluginSearch& search) {
   try {
-    const auto plugin = open_plugin<transfer::CollectivesPlugin>(search);
+    const auto plugin = open_gpu_plugin<transfer::CollectivesPlugin>(search);
     const std::string named = plugin->library();  // "NCCL 2.28.9"
     const std::size_t blank = named.find(' ');
     return {named.substr(0, blank), blank == named.npos ? "" : named.substr(blank + 1),

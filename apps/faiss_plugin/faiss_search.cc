@@ -66,8 +66,7 @@ class FaissSearch final : public VectorSearch {
 }  // namespace
 }  // namespace weft::apps
 
-extern "C" [[gnu::visibility("default")]] const weft::apps::VectorSearch* weft_faiss_plugin(
+extern "C" [[gnu::visibility("default")]] weft::apps::VectorSearch* weft_faiss_plugin(
     std::uint64_t stamp) {
-  static const weft::apps::FaissSearch search;
-  return stamp == weft::apps::VectorSearch::kInterfaceVersion ? &search : nullptr;
+  return stamp == weft::apps::VectorSearch::stamp() ? new weft::apps::FaissSearch : nullptr;
 }

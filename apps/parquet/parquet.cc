@@ -1,7 +1,6 @@
 #include "apps/parquet/parquet.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdlib>
 
@@ -10,8 +9,6 @@
 
 namespace weft::apps {
 namespace {
-
-constexpr const char* kFile = "libweft_parquet.so";
 
 struct OpenedLibrary {
   const ParquetLibrary* library = nullptr;
@@ -24,19 +21,13 @@ OpenedLibrary open_library() {
     // other code of Weft's programs sets environment variables, so no thread can read them
     // meanwhile.
     ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", 0);
-    const auto entry = reinterpret_cast<const ParquetLibrary* (*)(std::uint64_t)>(
-        plugin_entry(kFile, "weft_parquet_plugin"));
-    if (entry == nullptr)
+    const auto path = find_plugin(ParquetLibrary::kFile, plugin_folders());
+    if (!path)
       return {nullptr, fmt::format("there is no {} in {}: run apps/install_arrow, then build anew "
                                    "(cmake --preset release && cmake --build build), or save "
                                    "vectors as .npy or .safetensors",
-                                   kFile, fmt::join(plugin_folders(), ", "))};
-    const ParquetLibrary* const library = entry(ParquetLibrary::kInterfaceVersion);
-    if (library == nullptr)
-      return {nullptr,
-              fmt::format("{} was built from another version than this program; build both again",
-                          kFile)};
-    return {library};
+                                   ParquetLibrary::kFile, folder_list(plugin_folders()))};
+    return {open_plugin<ParquetLibrary>(*path).release()};
   } catch (const std::exception& error) {
     return {nullptr, fmt::format("{}; run apps/install_arrow, then build anew", error.what())};
   }

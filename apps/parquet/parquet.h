@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/plugin_stamp.h"
+
 namespace weft::apps {
 
 /// Id of a row, as the data set gives it: an integer or a text, not a row number.
@@ -96,8 +98,12 @@ class ParquetLibrary {
   /// Creates a file. Throws Error(kUnavailable) if the folder is not writable.
   virtual std::unique_ptr<ParquetWriter> create(const std::filesystem::path& path) const = 0;
 
-  /// Version of the plugin interface. Change it with the interface.
-  static constexpr std::uint64_t kInterfaceVersion = 1;
+  // Arguments of open_plugin().
+  static constexpr const char* kFile = "libweft_parquet.so";
+  static constexpr const char* kEntry = "weft_parquet_plugin";
+  static constexpr std::uint64_t stamp() {
+    return plugin_stamp(2, {sizeof(ParquetField), sizeof(ParquetRows), sizeof(ChosenParquetRow)});
+  }
 };
 
 /// Returns the library of libweft_parquet.so, opened at the first call. Throws

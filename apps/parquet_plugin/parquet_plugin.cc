@@ -21,8 +21,7 @@ class ArrowLibrary final : public ParquetLibrary {
 }  // namespace
 }  // namespace weft::apps
 
-extern "C" [[gnu::visibility("default")]] const weft::apps::ParquetLibrary* weft_parquet_plugin(
+extern "C" [[gnu::visibility("default")]] weft::apps::ParquetLibrary* weft_parquet_plugin(
     std::uint64_t stamp) {
-  static const weft::apps::ArrowLibrary library;
-  return stamp == weft::apps::ParquetLibrary::kInterfaceVersion ? &library : nullptr;
+  return stamp == weft::apps::ParquetLibrary::stamp() ? new weft::apps::ArrowLibrary : nullptr;
 }

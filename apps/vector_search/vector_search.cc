@@ -1,7 +1,6 @@
 #include "apps/vector_search/vector_search.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +18,6 @@
 namespace weft::apps {
 namespace {
 
-constexpr const char* kFile = "libweft_faiss.so";
 /// Bytes reserved for the caller beside the library: vectors and exchanges.
 constexpr std::uint64_t kReservedBytes = 64 << 20;
 constexpr const char* kFallbackNote = "neighbours are found by a plain loop, an eighth as fast";
@@ -38,19 +36,14 @@ OpenedSearch open_search() {
     // Stops OpenBLAS from starting a thread for each processor when it is opened. No other code of
     // Weft's programs sets environment variables, so no thread can read the array meanwhile.
     ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
-    const auto entry = reinterpret_cast<const VectorSearch* (*)(std::uint64_t)>(
-        plugin_entry(kFile, "weft_faiss_plugin"));
-    if (entry == nullptr)
+    const auto path = find_plugin(VectorSearch::kFile, plugin_folders());
+    if (!path)
       return {&plain_search(),
               fmt::format("there is no {} in {}: {}. Build it where libfaiss-dev and "
                           "libopenblas-dev are, or set WEFT_PLUGINS to the folder that has it",
-                          kFile, fmt::join(plugin_folders(), ", "), kFallbackNote)};
-    const VectorSearch* const library = entry(VectorSearch::kInterfaceVersion);
-    if (library == nullptr)
-      return {
-          &plain_search(),
-          fmt::format("{} was built from another version than this program: {}. Build both again",
-                      kFile, kFallbackNote)};
+                          VectorSearch::kFile, folder_list(plugin_folders()), kFallbackNote)};
+    // Never destroyed, as other threads may use it until the process ends.
+    const VectorSearch* const library = open_plugin<VectorSearch>(*path).release();
     if (const auto left = available_data();
         left && *left < library->private_bytes() + kReservedBytes)
       return {

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "core/base/plugin_stamp.h"
+
 namespace weft::apps {
 
 /// View of row-major vectors, each of `dimensions` floats.
@@ -41,8 +43,10 @@ class VectorSearch {
   virtual void top_k_products(VectorRows queries, VectorRows bases, std::size_t count,
                               std::span<std::int64_t> rows, std::span<float> products) const = 0;
 
-  /// Version of the plugin interface. Change it with the interface.
-  static constexpr std::uint64_t kInterfaceVersion = 2;
+  // Arguments of open_plugin().
+  static constexpr const char* kFile = "libweft_faiss.so";
+  static constexpr const char* kEntry = "weft_faiss_plugin";
+  static constexpr std::uint64_t stamp() { return plugin_stamp(3, {sizeof(VectorRows)}); }
 };
 
 /// Returns a search that loops over inner_product(): an eighth of the speed of a library.

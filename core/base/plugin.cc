@@ -3,46 +3,60 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <string_view>
-
-#include "core/base/error.h"
 
 namespace weft {
 
-std::vector<std::string> plugin_folders() {
-  std::vector<std::string> folders;
-  const char* const asked = std::getenv("WEFT_PLUGINS");
-  for (std::string_view list = asked != nullptr ? asked : ""; !list.empty();) {
+namespace fs = std::filesystem;
+
+std::vector<fs::path> split_folders(std::string_view list) {
+  std::vector<fs::path> folders;
+  while (!list.empty()) {
     const std::size_t end = list.find(':');
     if (end != 0) folders.emplace_back(list.substr(0, end));
     list.remove_prefix(end == std::string_view::npos ? list.size() : end + 1);
   }
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  if (!ignored) folders.push_back((program.parent_path().parent_path() / "lib").string());
+  return folders;
+}
+
+std::string folder_list(const std::vector<fs::path>& folders) {
+  std::string text;
+  for (const fs::path& folder : folders) text += (text.empty() ? "" : ", ") + folder.string();
+  return text;
+}
+
+std::vector<fs::path> plugin_folders(std::string_view configured, const fs::path& executable) {
+  std::vector<fs::path> folders = split_folders(configured);
+  if (!executable.empty()) folders.push_back(executable.parent_path().parent_path() / "lib");
   folders.emplace_back(WEFT_BUILT_PLUGINS);
   return folders;
 }
 
-void* plugin_entry(const std::string& file, const char* entry) {
-  for (const std::string& folder : plugin_folders()) {
-    const std::filesystem::path path = std::filesystem::path(folder) / file;
+std::vector<fs::path> plugin_folders() {
+  const char* const configured = std::getenv("WEFT_PLUGINS");
+  std::error_code ignored;
+  return plugin_folders(configured != nullptr ? configured : "",
+                        fs::read_symlink("/proc/self/exe", ignored));
+}
+
+std::optional<fs::path> find_plugin(std::string_view file, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
     std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle == nullptr)
-      throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", path.string(),
-                  ::dlerror());
-    void* const function = ::dlsym(handle, entry);
-    if (function == nullptr)
-      throw_error(ErrorCode::kFailedPrecondition,
-                  "{} lacks the function {}: plugin and program are from different builds; build "
-                  "both again",
-                  path.string(), entry);
-    return function;
+    if (fs::exists(folder / file, ignored)) return folder / file;
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+void* plugin_function(const fs::path& plugin, const char* name) {
+  void* const library = ::dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", plugin.string(),
+                ::dlerror());
+  void* const function = ::dlsym(library, name);
+  if (function == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} lacks the function {}: it is from another version of Weft; build both again",
+                plugin.string(), name);
+  return function;
 }
 
 }  // namespace weft

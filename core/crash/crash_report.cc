@@ -54,8 +54,8 @@ void write_cause(int signal) {
 
 void write_stack(void* context, void* address) {
   try {
-    const auto write = reinterpret_cast<WriteStack>(plugin_entry(kStackLibrary, kWriteStack));
-    if (write != nullptr) return write(context, address);
+    if (const auto path = find_plugin(kStackLibrary, plugin_folders()))
+      return reinterpret_cast<WriteStack>(plugin_function(*path, kWriteStack))(context, address);
     write_text("  no stack: ");
     write_text(kStackLibrary);
     write_text(" is not in lib/ beside the program's bin/\n");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda_support/plugin_stamp.h"
+#include "core/base/plugin_stamp.h"
 #include "core/device/device.h"
 
 namespace weft {
@@ -66,8 +66,8 @@ class CudaPlugin {
   /// Throws Error(kFailedPrecondition) if the GPU does not exist.
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
 
-  // Used by open_plugin().
-  static constexpr const char* kLibrary = "weft_cuda";
+  // Arguments of open_plugin().
+  static constexpr const char* kFile = "libweft_cuda.so";
   static constexpr const char* kEntry = "weft_cuda_plugin";
   static constexpr std::uint64_t stamp() {
     return plugin_stamp(4, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),

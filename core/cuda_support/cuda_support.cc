@@ -2,7 +2,7 @@
 
 #include "core/base/default_cache.h"
 #include "core/base/error.h"
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 
 namespace weft {
 namespace {
@@ -20,7 +20,7 @@ std::filesystem::path product_choices() {
 
 CudaSupport cuda_support(const PluginSearch& search) {
   try {
-    return open_plugin<CudaPlugin>(search)->support();
+    return open_gpu_plugin<CudaPlugin>(search)->support();
   } catch (const Error& error) {
     CudaSupport none;
     none.unavailable_reason = error.message();
@@ -30,7 +30,7 @@ CudaSupport cuda_support(const PluginSearch& search) {
 
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
                                          const PluginSearch& search) {
-  const auto plugin = open_plugin<CudaPlugin>(search);
+  const auto plugin = open_gpu_plugin<CudaPlugin>(search);
   const CudaSupport support = plugin->support();
   if (!support.unavailable_reason.empty())
     throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}",

@@ -4,20 +4,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/base/plugin.h"
+
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<fs::path> folders_of(std::string_view list) {
-  std::vector<fs::path> folders;
-  while (!list.empty()) {
-    const std::size_t end = list.find(':');
-    if (end != 0) folders.emplace_back(list.substr(0, end));
-    list.remove_prefix(end == std::string_view::npos ? list.size() : end + 1);
-  }
-  return folders;
-}
 
 /// Returns the subfolders of `folder`, sorted by name; none if it does not exist.
 std::vector<fs::path> folders_in(const fs::path& folder) {
@@ -51,7 +43,7 @@ void add_python(std::vector<fs::path>& folders, const fs::path& prefix) {
 
 /// Returns the first folder in PATH that contains the program.
 std::optional<fs::path> folder_in_path(const PluginEnvironment& places, const char* program) {
-  for (const fs::path& folder : folders_of(places.variable("PATH").value_or(""))) {
+  for (const fs::path& folder : split_folders(places.variable("PATH").value_or(""))) {
     std::error_code ignored;
     if (fs::exists(folder / program, ignored)) return folder;
   }
@@ -72,11 +64,9 @@ PluginEnvironment plugin_places() {
 
 PluginSearch plugin_search(const PluginEnvironment& places) {
   PluginSearch search;
-  search.plugins = folders_of(places.variable("WEFT_PLUGINS").value_or(""));
-  if (!places.executable.empty())
-    search.plugins.push_back(places.executable.parent_path().parent_path() / "lib");
+  search.plugins = plugin_folders(places.variable("WEFT_PLUGINS").value_or(""), places.executable);
   search.configured_library_folders =
-      folders_of(places.variable("WEFT_CUDA_LIBRARIES").value_or(""));
+      split_folders(places.variable("WEFT_CUDA_LIBRARIES").value_or(""));
 
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
     const std::string home = places.variable(name).value_or("");

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 #include "core/device/emulated_device.h"
 #include "transfer/nccl/collective_host.h"
 
@@ -46,7 +46,7 @@ DeviceLibrary open_library(const DeviceSetup& setup) {
     const std::optional<int> gpu = gpu_of(setup, search);
     if (!gpu) return library;
     library.place.is_gpu = true;
-    library.plugin = open_plugin<transfer::CollectivesPlugin>(search);
+    library.plugin = open_gpu_plugin<transfer::CollectivesPlugin>(search);
     library.place.processor = library.plugin->processor(*gpu);
     library.place.library_host = transfer::collective_host_name();
     library.collectives = library.plugin->make_collectives({.gpu = *gpu});

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/cuda_support/plugin_stamp.h"
+#include "core/base/plugin_stamp.h"
 #include "transfer/nccl/device_collectives.h"
 
 namespace weft::transfer {
@@ -16,7 +16,7 @@ struct CollectivesOptions {
   int max_blocks = 8;
 };
 
-/// Interface of libweft_nccl.so for the programs that open it (open_plugin<CollectivesPlugin>()).
+/// Interface of libweft_nccl.so for the programs that open it (open_gpu_plugin()).
 /// It is a separate library because GPUs work without NCCL, through host memory. The error of
 /// opening it becomes DeviceCapabilities::library_error. Any thread.
 class CollectivesPlugin {
@@ -36,7 +36,7 @@ class CollectivesPlugin {
       const CollectivesOptions& options) const = 0;
 
   // Arguments of open_plugin().
-  static constexpr const char* kLibrary = "weft_nccl";
+  static constexpr const char* kFile = "libweft_nccl.so";
   static constexpr const char* kEntry = "weft_nccl_plugin";
   static constexpr std::uint64_t stamp() {
     return plugin_stamp(

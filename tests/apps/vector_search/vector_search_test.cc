@@ -93,10 +93,7 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
 // Sanitizers need more memory than this test allows.
 #if !defined(WEFT_ADDRESS_SANITIZER) && !defined(WEFT_THREAD_SANITIZER)
 TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
-  const auto has_library = [](const std::filesystem::path& folder) {
-    return std::filesystem::exists(folder / "libweft_faiss.so");
-  };
-  if (std::ranges::none_of(plugin_folders(), has_library)) GTEST_SKIP() << "there is no library";
+  if (!find_plugin(VectorSearch::kFile, plugin_folders())) GTEST_SKIP() << "there is no library";
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a fresh process, in which no library is open
   const auto open_under_a_limit = [] {
     rlimit limit{};

@@ -5,14 +5,14 @@
 
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 #include "transfer/nccl/collectives_plugin.h"
 
 namespace weft::transfer {
 namespace {
 
 std::unique_ptr<CollectivesPlugin> open() {
-  return open_plugin<CollectivesPlugin>(plugin_search(plugin_places()));
+  return open_gpu_plugin<CollectivesPlugin>(plugin_search(plugin_places()));
 }
 
 TEST(NcclPlugin, SaysWhichLibraryItIs) {
@@ -20,8 +20,9 @@ TEST(NcclPlugin, SaysWhichLibraryItIs) {
 }
 
 TEST(NcclPlugin, IsOfTheSameSourcesAsTheProgram) {
-  auto* const entry = reinterpret_cast<CollectivesPlugin* (*)(std::uint64_t)>(open_plugin(
-      CollectivesPlugin::kLibrary, CollectivesPlugin::kEntry, plugin_search(plugin_places())));
+  auto* const entry = reinterpret_cast<CollectivesPlugin* (*)(std::uint64_t)>(
+      plugin_function(load_libraries_of(CollectivesPlugin::kFile, plugin_search(plugin_places())),
+                      CollectivesPlugin::kEntry));
   EXPECT_EQ(entry(CollectivesPlugin::stamp() + 1), nullptr);
 }
 

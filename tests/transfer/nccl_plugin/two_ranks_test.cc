@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/support/two_ranks.h"
 #include "transfer/nccl/collective_queue.h"
@@ -105,7 +105,7 @@ class Rank {
   const PluginSearch search_ = plugin_search(plugin_places());
   const SteadyClock clock_;
   std::unique_ptr<Device> device_ = make_cuda_device({}, search_);
-  std::unique_ptr<CollectivesPlugin> plugin_ = open_plugin<CollectivesPlugin>(search_);
+  std::unique_ptr<CollectivesPlugin> plugin_ = open_gpu_plugin<CollectivesPlugin>(search_);
   std::unique_ptr<DeviceCollectives> library_ = plugin_->make_collectives({0, 2});
   DeviceMemory source_, destination_;
   DeviceOperations part_;

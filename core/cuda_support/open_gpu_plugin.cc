@@ -1,4 +1,4 @@
-#include "core/cuda_support/open_plugin.h"
+#include "core/cuda_support/open_gpu_plugin.h"
 
 #include <dlfcn.h>
 
@@ -30,12 +30,6 @@ const Product* product_of(std::string_view library) {
   const auto found = std::ranges::find_if(
       kProducts, [&](const Product& product) { return library.starts_with(product.prefix); });
   return found == kProducts.end() ? nullptr : &*found;
-}
-
-std::string listed(const std::vector<fs::path>& folders) {
-  std::string text;
-  for (const fs::path& folder : folders) text += (text.empty() ? "" : ", ") + folder.string();
-  return text;
 }
 
 bool is_there(const fs::path& path) {
@@ -70,29 +64,24 @@ std::string open_library(const std::string& library, const PluginSearch& search)
       "{} was not found: {}, the dynamic loader does not know it, and it is not in {}", library,
       search.configured_library_folders.empty()
           ? "WEFT_CUDA_LIBRARIES is not set"
-          : "not in WEFT_CUDA_LIBRARIES (" + listed(search.configured_library_folders) + ")",
+          : "not in WEFT_CUDA_LIBRARIES (" + folder_list(search.configured_library_folders) + ")",
       search.default_library_folders.empty()
           ? "a CUDA Toolkit or a Python installation, as there are none here"
-          : listed(search.default_library_folders));
+          : folder_list(search.default_library_folders));
 }
 
 }  // namespace
 
-void* open_plugin(std::string_view name, const char* entry, const PluginSearch& search) {
-  const std::string file = fmt::format("lib{}.so", name);
-  const auto folder = std::ranges::find_if(
-      search.plugins, [&](const fs::path& path) { return is_there(path / file); });
-  if (folder == search.plugins.end()) {
+fs::path load_libraries_of(std::string_view plugin_file, const PluginSearch& search) {
+  const std::optional<fs::path> plugin = find_plugin(plugin_file, search.plugins);
+  if (!plugin) {
     throw_error(ErrorCode::kFailedPrecondition,
                 "this Weft was built without CUDA: there is no {} in {}. Build it where nvcc 12.8 "
-                "or later, cuBLASLt, cuDNN 9 "
-                "and NCCL are, or "
-                "set WEFT_PLUGINS to the folder of a built one",
-                file, listed(search.plugins));
+                "or later, cuBLASLt, cuDNN 9 and NCCL are, or set WEFT_PLUGINS to the folder of a "
+                "built one",
+                plugin_file, folder_list(search.plugins));
   }
-  const fs::path plugin = *folder / file;
-  const std::vector<std::string> needed = needed_libraries(plugin);
-  for (const std::string& library : needed) {
+  for (const std::string& library : needed_libraries(*plugin)) {
     const Product* const product = product_of(library);
     if (product == nullptr) continue;
     if (const std::string why = open_library(library, search); !why.empty()) {
@@ -102,17 +91,7 @@ void* open_plugin(std::string_view name, const char* entry, const PluginSearch& 
                   why, product->package);
     }
   }
-  void* const handle = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr)
-    throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", plugin.string(),
-                dlerror());
-  void* const address = dlsym(handle, entry);
-  if (address == nullptr) {
-    throw_error(ErrorCode::kFailedPrecondition,
-                "{} lacks the function {}: it is from another version of Weft; build it again",
-                plugin.string(), entry);
-  }
-  return address;
+  return *plugin;
 }
 
 }  // namespace weft
