@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/outcome.h"
+#include "core/base/platform.h"
 #include "core/base/thread.h"
 
 namespace weft::actors {
@@ -89,21 +90,15 @@ class IoLoop {
   virtual std::unique_ptr<Connector> make_connector() = 0;
 };
 
-/// Factory of the loops of a simulated world.
+/// Factory of the loops of a simulated world; see Platform.
 class Network {
  public:
   virtual ~Network() = default;
-  /// Returns null in the real world; see Platform.
-  static Network* simulated() { return simulated_; }
+  /// Returns the network of the simulation; null in a real process, and if it has none.
+  static Network* simulated() { return dynamic_cast<Network*>(Platform::simulated()); }
   virtual std::unique_ptr<IoLoop> make_loop(const std::string& thread_name) = 0;
   /// Returns the host at which others reach the running process.
   virtual std::string own_host() = 0;
-
- protected:
-  static void set_simulated(Network* network) { simulated_ = network; }
-
- private:
-  inline static Network* simulated_ = nullptr;
 };
 
 /// Creates a loop of the real world.

@@ -6,6 +6,7 @@
 
 #include "actors/supervision/process_launcher.h"
 #include "actors/supervision/signal_handler.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 
@@ -13,8 +14,10 @@ namespace weft::actors {
 class ProcessPlatform {
  public:
   virtual ~ProcessPlatform() = default;
-  /// Returns null outside a simulation; see Platform.
-  static ProcessPlatform* simulated() { return simulated_; }
+  /// Returns the processes of the simulation; null in a real process, and if it has none.
+  static ProcessPlatform* simulated() {
+    return dynamic_cast<ProcessPlatform*>(Platform::simulated());
+  }
   /// Returns whether there is a process of that number.
   virtual bool lives(pid_t process) = 0;
   /// Returns a launcher for the process that runs now.
@@ -25,12 +28,6 @@ class ProcessPlatform {
   virtual void unwatch_signals(std::uint64_t watch) = 0;
   /// See actors::kill_self().
   [[noreturn]] virtual void kill_self(int signal) = 0;
-
- protected:
-  static void set_simulated(ProcessPlatform* platform) { simulated_ = platform; }
-
- private:
-  inline static ProcessPlatform* simulated_ = nullptr;
 };
 
 /// Returns a ForkLauncher, or the launcher of a simulation.

@@ -225,15 +225,9 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
 
 }  // namespace
 
-ClusterWorld::ClusterWorld(std::uint64_t seed, Main main) : World(seed), main_(std::move(main)) {
-  Network::set_simulated(this);
-  ProcessPlatform::set_simulated(this);
-}
+ClusterWorld::ClusterWorld(std::uint64_t seed, Main main) : World(seed), main_(std::move(main)) {}
 
-ClusterWorld::~ClusterWorld() {
-  Network::set_simulated(nullptr);
-  ProcessPlatform::set_simulated(nullptr);
-}
+ClusterWorld::~ClusterWorld() = default;
 
 std::string ClusterWorld::address_of(int host) { return fmt::format("10.0.0.{}", host + 1); }
 
