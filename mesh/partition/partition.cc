@@ -42,6 +42,7 @@ class Partitioner {
       }
     }
     finish_loss();
+    move_loss_to_its_gradient();
     attach_gradients();
     return std::move(result_);
   }
@@ -295,6 +296,27 @@ class Partitioner {
     WEFT_CHECK(producer.has_value());
     result_.loss_mesh = mesh_of(*producer);
     result_.loss_local = known_[result_.loss_mesh].at(request_.loss).front().id;
+  }
+
+  /// Moves the op of the loss from the forward to the action that computes the loss's gradient, if
+  /// one op there reads the same values. The two become one op then (core/ops/fusion.h).
+  void move_loss_to_its_gradient() {
+    if (result_.spans(result_.loss_mesh)) return;
+    std::vector<Step>& steps = part(result_.loss_mesh).steps;
+    const auto loss = std::ranges::find_if(steps, [&](const Step& step) {
+      return outputs_of(step) == std::vector{result_.loss_local};
+    });
+    if (loss == steps.end() || std::ranges::any_of(steps, [&](const Step& step) {
+          return std::ranges::count(inputs_of(step), result_.loss_local) > 0;
+        }))
+      return;
+    const auto gradient = std::find_if(loss + 1, steps.end(), [&](const Step& step) {
+      return step.pass == Pass::kInputGrad && step.stage == loss->stage &&
+             std::holds_alternative<ComputeStep>(step.what) && inputs_of(step) == inputs_of(*loss);
+    });
+    if (gradient == steps.end()) return;
+    loss->pass = gradient->pass;
+    std::rotate(loss, loss + 1, gradient);
   }
 
   /// Returns the copy at home if the value has one, else the op's output.

@@ -137,7 +137,8 @@ struct PartitionRequest {
 
 /// Cuts the graph into stages, shards every op as its mesh's strategy says, and inserts the
 /// communication that specs require (SPMD partitioner). Each input is moved to the spec that its op
-/// needs, from the available copy that is cheapest to move. Each output is moved to its home.
+/// needs, from the available copy that is cheapest to move. Each output is moved to its home. The
+/// loss is computed in the action of its gradient where both read the same values.
 /// Throws Error(kInvalidConfig) if a stage is empty.
 Partition partition(const PartitionRequest& request);
 

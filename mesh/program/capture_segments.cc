@@ -20,6 +20,8 @@ class WorkWriter {
       const auto place =
           std::tuple(buffer.persistent, buffer.offset, buffer.type.dtype, buffer.type.shape);
       place_of_buffer_.push_back(places.try_emplace(place, places.size()).first->second);
+      is_loss_.push_back(buffer.persistent >= 0 &&
+                         program.persistents[buffer.persistent].has_losses());
     }
     for (const Op& op : program.ops) {
       const auto first = std::find(program.ops.begin(), program.ops.end(), op);
@@ -30,6 +32,8 @@ class WorkWriter {
   /// Appends the instruction's encoding to `work`. Returns false if segments cannot contain it.
   bool append(const Instruction& instruction, Work& work) const {
     if (const auto* run = std::get_if<Run>(&instruction)) {
+      if (std::ranges::any_of(run->outputs, [&](auto buffer) { return is_loss_[buffer]; }))
+        return false;
       work.insert(work.end(), {0, first_equal_op_[run->op], run->accumulate, run->inputs.size(),
                                run->outputs.size()});
       for (const std::uint32_t buffer : run->inputs) work.push_back(place_of_buffer_[buffer]);
@@ -46,6 +50,7 @@ class WorkWriter {
 
  private:
   std::vector<std::uint64_t> place_of_buffer_;
+  std::vector<bool> is_loss_;  ///< By buffer.
   std::vector<std::uint64_t> first_equal_op_;
 };
 

@@ -19,7 +19,8 @@ struct CaptureSegment {
   friend bool operator==(const CaptureSegment&, const CaptureSegment&) = default;
 };
 
-/// Returns the maximal segments of at least two instructions, in order.
+/// Returns the maximal segments of at least two instructions, in order. An op that computes a loss
+/// is in none: every microbatch's loss has its own place.
 ///
 ///   begin F0 | read | run a, run b, accumulate c | start | run d | wait |
 ///                     work 0: [2, 5)                       (too short)

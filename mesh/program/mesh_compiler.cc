@@ -190,7 +190,8 @@ void MeshCompiler::make_losses() {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     Emitter& emitter = this->emitter(rank);
     const TensorType type{DType::kF32, {schedule_.microbatches}};
-    const std::int32_t block = emitter.persistent("losses/" + options_.name, type.bytes());
+    const std::int32_t block =
+        emitter.persistent(PersistentBlock::kLosses + options_.name, type.bytes());
     losses_[rank] = block;
     const std::uint32_t whole = emitter.add_persistent_buffer(block, 0, type);
     if (is_first_replica(local(partition_.loss_local).spec, mesh_, rank)) emitter.set_losses(whole);

@@ -27,6 +27,9 @@ struct PersistentBlock {
   std::string name;
   std::uint64_t bytes = 0;
   MemoryKind place = MemoryKind::kDevice;
+  /// Prefix of the names of blocks with a program's losses, one per microbatch.
+  static constexpr const char* kLosses = "losses/";
+  bool has_losses() const { return name.starts_with(kLosses); }
   static constexpr auto fields =
       weft::fields(&PersistentBlock::name, &PersistentBlock::bytes, &PersistentBlock::place);
 };

@@ -102,6 +102,39 @@ TEST(Partition, DataParallelLeavesPartialGradientsAndLoss) {
   }
 }
 
+/// Returns the passes of the steps that run ops of this kind.
+std::vector<Pass> passes(const Partition& partition, OpKind kind) {
+  std::vector<Pass> passes;
+  for (const MeshPartition& part : partition.per_mesh) {
+    for (const Step& step : part.steps) {
+      const auto* compute = std::get_if<ComputeStep>(&step.what);
+      if (compute != nullptr && partition.graph.node(compute->node).op.kind == kind)
+        passes.push_back(step.pass);
+    }
+  }
+  return passes;
+}
+
+TEST(Partition, TheLossIsComputedWithItsGradient) {
+  const Partition trains = partition(
+      request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 2, 1, 1)}, {0, 0, 1}));
+  SCOPED_TRACE(to_string(trains));
+  EXPECT_EQ(passes(trains, OpKind::kCrossEntropy), std::vector{Pass::kInputGrad});
+  const std::vector<Step>& steps = trains.per_mesh[MeshId(1)].steps;
+  EXPECT_TRUE(std::ranges::is_sorted(steps, {}, &Step::pass));
+
+  // A graph without gradients has it in the forward.
+  GraphBuilder b;
+  const ValueId x = b.input("x", {DType::kF32, {4, 5}}, {"batch", "vocab"});
+  const ValueId targets = b.input("targets", {DType::kI32, {4}}, {"batch"});
+  const ValueId w = b.parameter("w", {5, 5}, normal(0.02), {"vocab", "vocab"});
+  const ValueId loss = b.cross_entropy(b.linear(x, w), targets, 0.25);
+  const TrainingGraph forward{b.graph(), loss, {}};
+  EXPECT_EQ(
+      passes(partition(request(forward, {make_mesh("all", 1, 1, 0)}, {0})), OpKind::kCrossEntropy),
+      std::vector{Pass::kForward});
+}
+
 TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
   const Partition result = partition(
       request(small_model(), {make_mesh("front", 1, 2, 0), make_mesh("back", 2, 1, 2)}, {0, 0, 1}));

@@ -5,14 +5,19 @@
 namespace weft::mesh {
 namespace {
 
-/// Makes a program with six buffers. 0 and 1 have the same offset; 2 and 3 have their own. 4 has
-/// the offset of 2 and another shape. 5 lies in a persistent block.
+/// Makes a program with seven buffers. 0 and 1 have the same offset; 2 and 3 have their own. 4 has
+/// the offset of 2 and another shape. 5 lies in a persistent block, 6 in that of the losses.
 Program program_with(std::vector<Instruction> instructions) {
   Program program;
   const TensorType row{DType::kF32, {8}}, square{DType::kF32, {2, 4}};
-  program.buffers = {{row, -1, 0},   {row, -1, 0},     {row, -1, 64},
-                     {row, -1, 128}, {square, -1, 64}, {row, 0, 64}};
-  program.persistents = {{"gradient/w", 128}};
+  program.buffers = {{row, -1, 0},
+                     {row, -1, 0},
+                     {row, -1, 64},
+                     {row, -1, 128},
+                     {square, -1, 64},
+                     {row, 0, 64},
+                     {{DType::kF32, {}}, 1, 4}};
+  program.persistents = {{"gradient/w", 128}, {"losses/train", 8}};
   program.ops = {{OpKind::kGelu, {}}, {OpKind::kSilu, {}}, {OpKind::kGelu, {}}};
   program.instructions = std::move(instructions);
   return program;
@@ -34,6 +39,12 @@ TEST(Segments, AreAsLongAsNothingElseStandsBetween) {
        mesh::Run{0, {1}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}}));
   EXPECT_EQ(found, (std::vector<CaptureSegment>{{2, 5, 0}, {10, 13, 0}}));
   EXPECT_TRUE(find_capture_segments(program_with({})).empty());
+}
+
+TEST(Segments, EndBeforeALoss) {
+  const mesh::Run loss{2, {0}, {2, 6}};
+  EXPECT_EQ(find_capture_segments(program_with({kAny, kAny, loss, kAny, loss, kAny, kAny, kAny})),
+            (std::vector<CaptureSegment>{{0, 2, 0}, {5, 8, 1}}));
 }
 
 TEST(Segments, WithOtherOpsPlacesTypesOrModesAreOtherWork) {
