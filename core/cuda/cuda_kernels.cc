@@ -116,7 +116,9 @@ class CudaKernels::Impl final : public cuda::Backend {
     cuda::check_cuda(
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
         "cudaDeviceGetAttribute");
-    shared_memory_ = bytes;
+    // The limit is for static and dynamic shared memory together.
+    constexpr int kMostStaticBytes = 1024;  // of the kernels that have both
+    shared_memory_ = bytes - kMostStaticBytes;
     void* fault = nullptr;
     cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped),
                      "cudaHostAlloc");

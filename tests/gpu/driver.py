@@ -68,7 +68,7 @@ class Driver:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._interrupt)
         if self.settings.on_gpu:
-            self.gpu_missing = self.check_gpu(patience=30)
+            self.gpu_missing = self.check_gpu(patience=30, only_if_certain=True)
         for entry in STAGES:
             if entry.name in selected:
                 self._run_or_leave_out(entry)
@@ -99,7 +99,8 @@ class Driver:
             self.outputs.say(f"\n===== {entry.name}: {entry.content} (at most {limit:.0f} s) =====")
             self._run_stage(entry, limit, report)
             if report.failed and self.settings.on_gpu and not self.gpu_missing:
-                self.gpu_missing = self.check_gpu(patience=20, only_if_certain=True)
+                # A GPU on which not even the first stage ends is none.
+                self.gpu_missing = self.check_gpu(patience=20, only_if_certain=entry.name != "machine")
         if entry.name == "machine" and self.gpu_missing:
             report.outcome = f"FAILED: {NO_GPU}: {self.gpu_missing}"
         self.outputs.say(report.lines()[0])

@@ -49,9 +49,9 @@ def adopt_orphans():
     ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def descendants(pid):
-    """Returns the living processes below `pid`, parents first."""
-    children = {}
+def living_processes():
+    """Returns (pid, parent, session) of each living process."""
+    found = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -59,15 +59,25 @@ def descendants(pid):
             stat = pathlib.Path(entry.path, "stat").read_text(errors="replace")
         except OSError:
             continue  # it has ended meanwhile
-        state, parent = stat.rsplit(")", 1)[1].split()[:2]
+        state, parent, _, session = stat.rsplit(")", 1)[1].split()[:4]
         if state not in "ZX":
-            children.setdefault(int(parent), []).append(int(entry.name))
+            found.append((int(entry.name), int(parent), int(session)))
+    return found
+
+
+def descendants(pid):
+    """Returns the living processes below `pid`, parents first, then those of its session, also if their parents have ended."""
+    children, of_session = {}, []
+    for process, parent, session in living_processes():
+        children.setdefault(parent, []).append(process)
+        if session == pid and process != pid:
+            of_session.append(process)
     found, unseen = [], [pid]
     while unseen:
         below = children.get(unseen.pop(), [])
         found += below
         unseen += below
-    return found
+    return list(dict.fromkeys(found + of_session))
 
 
 def command_of(pid):

@@ -32,7 +32,7 @@ class Backend {
   /// Returns scratch memory for this op, aligned to 256 bytes.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual FaultWord* fault() const = 0;
-  /// Returns the largest size of shared memory per block, in bytes.
+  /// Returns the bytes of dynamic shared memory that a block may have.
   virtual std::size_t shared_memory() const = 0;
   virtual void fill_zero(void* memory, std::size_t bytes) = 0;
 

@@ -23,8 +23,8 @@ struct CublasLtOptions {
 
 /// Matrix products by cuBLASLt. Chooses an algorithm once per size and alignment (ProductKey) and
 /// uses it as long as this object exists: the library's first answer, or the fastest of several,
-/// which a file keeps for later runs. So results are reproducible. Only the sources cublaslt_*.cc
-/// call cuBLASLt. Serves one stream, whose products share the work space. Not thread-safe.
+/// which a file keeps for later runs. So results are reproducible. Only cublaslt_*.cc compute with
+/// cuBLASLt. Serves one stream, whose products share the work space. Not thread-safe.
 class CublasLtProducts final {
  public:
   explicit CublasLtProducts(CublasLtOptions options);

@@ -15,18 +15,31 @@
 
 namespace weft::cuda {
 
+/// Lets blocks of a kernel have all dynamic shared memory that the GPU has beside the kernel's
+/// static shared memory. Always the same value, as it applies to all threads that launch the
+/// kernel.
+inline cudaError_t allow_all_shared_memory(const void* kernel) {
+  int gpu = 0, all = 0;
+  cudaFuncAttributes attributes{};
+  cudaError_t error = cudaGetDevice(&gpu);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu);
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              all - static_cast<int>(attributes.sharedSizeBytes));
+}
+
 /// Queues kernel(arguments...). No effect if the grid is empty.
 template <typename... Parameters, typename... Arguments>
 void launch(StreamHandle stream, const char* name, const LaunchShape& shape,
             void (*kernel)(Parameters...), Arguments... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  // Static and dynamic shared memory of up to 48 KiB together need no permission.
+  constexpr std::size_t kFitsBesideStatic = 32 * 1024;
   cudaError_t error = cudaSuccess;
-  if (shape.shared_bytes > kWithoutAsking) {
-    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shape.shared_bytes));
-  }
+  if (shape.shared_bytes > kFitsBesideStatic)
+    error = allow_all_shared_memory(reinterpret_cast<const void*>(kernel));
   if (error == cudaSuccess) {
     cudaLaunchConfig_t config{};
     config.gridDim = shape.grid;

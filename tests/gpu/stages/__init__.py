@@ -10,7 +10,7 @@ class Entry(typing.NamedTuple):
 
 
 STAGES = [
-    Entry("machine", 40, "machine", "card, libraries, copy rate and matrix rate: the ceilings of later figures"),
+    Entry("machine", 60, "machine", "card, libraries, copy rate and matrix rate: the ceilings of later figures"),
     Entry("device", 30, "contract", "device contract"),
     Entry("kernels", 100, "contract", "kernel contract and sizes of real models, with and without CUDA graphs"),
     Entry("losses", 60, "losses", "losses beside the CPU's and PyTorch's"),

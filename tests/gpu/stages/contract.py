@@ -11,7 +11,7 @@ LARGE = "LargeLogits."
 
 
 def runner_of(test):
-    """Returns the runner of a test: "cuda_recorded" of "Op/cuda_recorded_linear"."""
+    """Returns the runner of a test: "cuda_recorded" of "EveryTypeAndMode/cuda_recorded__linear"."""
     parameter = test.rpartition("/")[2]
     fitting = [runner for runner in RUNNERS if parameter == runner or parameter.startswith(runner + "_")]
     return max(fitting, key=len, default="")
@@ -54,5 +54,5 @@ def kernels(stage):
         large = gtest.list_tests(stage, program, f"{LARGE}*")
         if not large:
             stage.fail(f"{program} has no tests {LARGE}*")
-        results |= gtest.run_tests(stage, program, large, seconds=40, slices=1, arm=f"{program}, large")
+        results |= gtest.run_tests(stage, program, large, seconds=40, slices=len(large), workers=1, arm=f"{program}, large")
     need_passed(stage, program, results)
