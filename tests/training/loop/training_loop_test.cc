@@ -25,7 +25,7 @@
 #include "apps/run_files/checkpoint.h"
 #include "apps/train/model_parameters.h"
 #include "core/base/error.h"
-#include "tests/training_loop/loop_test.h"
+#include "tests/training/loop/loop_test.h"
 
 namespace weft::apps {
 namespace {

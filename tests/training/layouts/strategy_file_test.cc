@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "mesh/layouts/layout.h"
 #include "tests/support/thrown_error.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {
