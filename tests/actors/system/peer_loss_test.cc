@@ -209,8 +209,11 @@ TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
   start(options, worker_options);
   auto pondering = oracle.call<&Oracle::ponder>();
   EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
-  EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(),
-               Error);  // waits behind ponder(): only heartbeats are sent
+  EXPECT_THAT(
+      [&] { (void)oracle.within(1500ms).call<&Oracle::answer>(1).get(); },
+      test::throws_error(
+          ErrorCode::kDeadlineExceeded,
+          "had no result by its deadline"));  // waits behind ponder(): only heartbeats are sent
   EXPECT_EQ(lost_count(), 0u);
   proxy->stall();
   const Error error = error_of([&] { (void)pondering.get(); });

@@ -149,7 +149,8 @@ TEST(BenchCases, FitTheHostsThatThereAre) {
   options.cases = {"paper-3", "small-64K"};
   EXPECT_EQ(bench_cases(options).at(1).reshard.bytes(), 64u << 10);
   options.cases = {"nothing"};
-  EXPECT_THROW(bench_cases(options), Error);
+  EXPECT_THAT([&] { bench_cases(options); },
+              test::throws_error(ErrorCode::kInvalidArgument, "there is no case 'nothing'"));
 }
 
 }  // namespace

@@ -130,7 +130,9 @@ TEST(ScaledValues, AreMeansOfTheAreasThatTheyCover) {
 }
 
 TEST_F(ImageDatasetTest, WhatAFolderMustNotHoldIsNamed) {
-  const auto message = [](const auto& call) { return test::refused_argument(call); };
+  const auto message = [](const auto& call) {
+    return test::error_message(ErrorCode::kInvalidArgument, call);
+  };
   EXPECT_EQ(test::error_of([&] { labels_of_folder(root_ / "none"); }).code(), ErrorCode::kNotFound);
   test::write_made_up_folder(root_ / "pictures", 2);
   const ImageDataConfig sound = folder();

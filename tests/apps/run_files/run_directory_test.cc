@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -119,7 +120,8 @@ TEST_F(RunDirectoryTest, AFolderThatIsNoRunIsNeverTouched) {
   write(root_ / "home" / "thesis.tex", "years of work");
   EXPECT_EQ(code_of_prepare(root_ / "home"), ErrorCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(root_ / "home" / "thesis.tex"));
-  EXPECT_THROW(RunDirectory::open(root_ / "absent"), Error);
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "absent"); },
+              test::throws_error(ErrorCode::kNotFound, "there is no folder"));
 }
 
 TEST_F(RunDirectoryTest, AnEmptyFolderIsUsed) {

@@ -133,7 +133,8 @@ TEST_F(PrepareInputTest, BadVectorsAreRefusedWithFileRowAndRemedy) {
   EXPECT_THAT(message({.path = sound, .utility = "margin"}), HasSubstr("'margin' is neither"));
   fs::resize_file(sound, fs::file_size(sound) - 3);
   EXPECT_THAT(message({.path = sound}), AllOf(HasSubstr("v.npy"), HasSubstr("save it again")));
-  EXPECT_THROW(size_of_input({.path = sound}), Error);
+  EXPECT_THAT([&] { size_of_input({.path = sound}); },
+              test::throws_error(ErrorCode::kDataLoss, "save it again"));
 
   const std::vector<float> six = {1, 2, 3, 4, 0, 0};
   write_safetensors(root_ / "v.safetensors",

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/contract/wire/wire_worlds.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -258,11 +259,14 @@ TEST_P(WireContract, ASendToADeviceThatIsNotConnectedFails) {
 
 TEST_P(WireContract, ADamagedOrForeignAddressIsRefused) {
   auto address = end(1).wire->address();
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error)
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), address); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"))
       << "the address of another device";
   address.resize(address.size() / 2);
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error);
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), {}), Error);
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), address); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"));
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), {}); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"));
 }
 
 TEST_P(WireContract, DropCancelsSendsAndThePeerSeesALossAndBothMayConnectAgain) {

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/simulation/max_min_shares.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -106,7 +107,9 @@ TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   for (const Movement& movement : {queued, early}) {
     TaskGraph refused = graph;
     refused.add(movement);
-    EXPECT_THROW(simulate_tasks(refused), Error);
+    EXPECT_THAT(
+        [&] { simulate_tasks(refused); },
+        test::throws_error(ErrorCode::kInvalidArgument, "support neither queues nor early starts"));
   }
 }
 
@@ -146,13 +149,18 @@ TEST(SimulateTasks, WhatTheGraphDoesNotHaveIsAnError) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.add(over({1}, 1));
-  EXPECT_THROW(simulate_tasks(graph), Error);
+  EXPECT_THAT(
+      [&] { simulate_tasks(graph); },
+      test::throws_error(ErrorCode::kInvalidArgument, "uses link 1, but there are only 1 links"));
   TaskGraph slow;
   slow.links.rates = {1};
   Movement movement = over({0}, 1);
   movement.receivers = {{slow.add(1), 0}};
   slow.add(movement);
-  EXPECT_THROW(simulate_tasks(slow), Error) << "who makes a receiver ready takes no time";
+  EXPECT_THAT([&] { simulate_tasks(slow); },
+              test::throws_error(ErrorCode::kInvalidArgument,
+                                 "makes a receiver ready and must take no time"))
+      << "who makes a receiver ready takes no time";
 }
 
 /// Max-min fairness: every user has a full link on which no other user gets more.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -163,9 +164,19 @@ TEST(SimulatePrograms, ProgramsThatWaitForEachOtherAreRefused) {
   EXPECT_THAT(
       [&] { simulate_programs(programs, seconds, traffic); },
       testing::ThrowsMessage<Error>(testing::HasSubstr("device0 waits for 'op1' of microbatch 0")));
-  EXPECT_THROW(simulate_programs(programs, {}, traffic), Error);
-  EXPECT_THROW(simulate_programs(programs, {{}, {}}, traffic), Error);
-  EXPECT_THROW(simulate_programs(programs, seconds, {{}, {1}, {}}), Error);
+  EXPECT_THAT([&] { simulate_programs(programs, {}, traffic); },
+              test::throws_error(ErrorCode::kInvalidArgument,
+                                 "expected durations of 2 programs, got those of 0"));
+  EXPECT_THAT(
+      [&] {
+        simulate_programs(programs, {{}, {}}, traffic);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "instructions, but times of 0"));
+  EXPECT_THAT(
+      [&] {
+        simulate_programs(programs, seconds, {{}, {1}, {}});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "no entry for transfer 'op1'"));
 }
 
 }  // namespace

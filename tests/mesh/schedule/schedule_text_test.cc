@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -12,12 +13,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& text, ActionSpelling spelling = ActionSpelling::kDetect) {
-  try {
-    read_schedule(text, "mine.csv", spelling);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInvalidConfig,
+                             [&] { read_schedule(text, "mine.csv", spelling); });
 }
 
 TEST(ScheduleText, RowsAreActorsAndBlanksAreIdle) {

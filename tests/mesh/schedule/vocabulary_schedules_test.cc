@@ -16,6 +16,7 @@
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/simulate.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -237,17 +238,38 @@ TEST(VocabularySchedules, CompoundsStayTogetherUnlessAPassIsNeededBetween) {
 }
 
 TEST(VocabularySchedules, WhatCannotBeIsRefused) {
-  EXPECT_THROW(make_schedule({"1f1b", 1, 4, 0, 0, kVocab2}), Error);
-  EXPECT_THROW(make_schedule({"1f1b", 1, 4, 0, 0, kInterlaced}), Error);
-  EXPECT_THROW(make_schedule({"zb-h1", 4, 4, 0, 0, kInterlaced}), Error);
-  EXPECT_THROW(with_vocabulary(make_schedule("1f1b", 2, 2), kInterlaced), Error);
-  EXPECT_THROW(with_vocabulary(make_schedule({"1f1b", 2, 2, 0, 0, kVocab2}), kVocab2), Error);
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"1f1b", 1, 4, 0, 0, kVocab2});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has one actor"));
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"1f1b", 1, 4, 0, 0, kInterlaced});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has one actor"));
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"zb-h1", 4, 4, 0, 0, kInterlaced});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument,
+                         "goes with the schedule 1f1b, not with zb-h1"));
+  EXPECT_THAT(
+      [&] { with_vocabulary(make_schedule("1f1b", 2, 2), kInterlaced); },
+      test::throws_error(ErrorCode::kInvalidArgument, "cannot be interlaced by putting passes in"));
+  EXPECT_THAT(
+      [&] {
+        with_vocabulary(make_schedule({"1f1b", 2, 2, 0, 0, kVocab2}), kVocab2);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has vocabulary passes"));
   // Two actors that wait for each other.
-  EXPECT_THROW(
-      with_vocabulary(
-          read_schedule("0F0,0B0,0F1,0F2,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n", "x").schedule,
-          kVocab2),
-      Error);
+  EXPECT_THAT(
+      [&] {
+        with_vocabulary(
+            read_schedule("0F0,0B0,0F1,0F2,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n", "x").schedule,
+            kVocab2);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "deadlocks with vocabulary passes"));
 }
 
 /// Step times of the paper's 4B GPT (width 3072) on 8 actors of 4 layers, in units of a layer's

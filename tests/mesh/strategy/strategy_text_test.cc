@@ -42,9 +42,7 @@ struct SmallMesh {
     return strategy_of(part, read_strategy(text, "mine.strategy"));
   }
   std::string refusal(const std::string& text) const {
-    const Error error = test::error_of([&] { (void)read(text); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    return error.message();
+    return test::error_message(ErrorCode::kInvalidConfig, [&] { (void)read(text); });
   }
   /// Returns the error of the text with `from` replaced by `to`.
   std::string refusal(const std::string& from, const std::string& to) const;

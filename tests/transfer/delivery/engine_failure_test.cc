@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/support/engine_cluster.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -221,14 +222,19 @@ TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
 }
 
 TEST_F(EngineFailure, BuffersThatDoNotFitAreRefused) {
-  const auto refused = [&](std::uint32_t device, Participant& participant) {
-    EXPECT_THROW(participant.start(*cluster.engines[device], {1, 1, 1, 1}), Error);
+  const auto expect_refused = [&](std::uint32_t device, Participant& participant,
+                                  const char* words) {
+    EXPECT_THAT(
+        [&] {
+          participant.start(*cluster.engines[device], {1, 1, 1, 1});
+        },
+        test::throws_error(ErrorCode::kInvalidArgument, words));
   };
   Participant small(at(0).part, {std::vector<std::byte>(100)});
-  refused(0, small);
+  expect_refused(0, small, "source 100 and destination");
   Participant none(at(0).part, {});
-  refused(0, none);
-  refused(2, at(0));
+  expect_refused(0, none, "0 sources and");
+  expect_refused(2, at(0), "a part for device 0 was started on device 2");
 }
 
 TEST_F(EngineFailure, ADeviceThatIsNotConnectedIsNamed) {

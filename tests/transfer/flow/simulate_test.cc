@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/played_flows.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -188,7 +189,11 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
 }
 
 TEST(Simulate, WhatMakesNoSenseIsRefused) {
-  EXPECT_THROW(simulate(std::vector{flow(0, {{0, 1}})}, one_each(2), network_of(1)), Error);
+  EXPECT_THAT(
+      [&] {
+        simulate(std::vector{flow(0, {{0, 1}})}, one_each(2), network_of(1));
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "the network has 1 hosts, the topology 2"));
   EXPECT_EQ(simulate({}, one_each(2), network_of(2)).seconds, 0);
 }
 
