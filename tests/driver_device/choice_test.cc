@@ -38,7 +38,7 @@ FinalReport show_bytes(Device& device) {
   return {.title = "bytes", .text = device.description() + " has 64"};
 }
 
-TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
+TEST(ShowOn, TheFirstWorkingDeviceIsUsedAndTheOthersErrorsAreReported) {
   std::vector<std::string> told;
   const auto tell = [&](const std::string& line) { told.push_back(line); };
   EXPECT_THAT(report_on_first_device({kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
@@ -53,7 +53,7 @@ TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
           "the final report is computed on the CPU instead of GPU 1: full has no 64 bytes left"));
 }
 
-TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
+TEST(ShowOn, TheErrorOfTheLastDeviceReachesTheCaller) {
   std::vector<std::string> told;
   EXPECT_THAT(
       [&] {
@@ -64,7 +64,7 @@ TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
   EXPECT_EQ(told.size(), 2u);
 }
 
-TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
+TEST(ShowOn, AnInterruptedReportIsNotRepeatedOnAnotherDevice) {
   std::vector<std::string> told;
   const auto interrupted = [](Device&) -> FinalReport {
     throw_error(ErrorCode::kCancelled, "interrupted");

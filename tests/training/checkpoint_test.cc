@@ -121,7 +121,7 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   }
 }
 
-TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNotNoticeIt) {
+TEST_P(SmallBuffer, GatheringFromCopiesGivesTheCopiedStateAndDoesNotChangeSteps) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {

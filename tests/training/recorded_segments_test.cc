@@ -70,7 +70,7 @@ TEST(RecordedSegments, AreAsManyAsThePlacesOfTensorsNotAsTheMicrobatches) {
   }
 }
 
-TEST(RecordedSegments, HoldAlmostAllThatIsComputed) {
+TEST(RecordedSegments, HoldAlmostAllOps) {
   for (const mesh::Program& program : two_stages("1f1b").train.programs) {
     const auto computes = [](const mesh::Instruction& instruction) {
       return std::holds_alternative<mesh::Run>(instruction) ||

@@ -34,7 +34,7 @@ TEST(DeviceAllocator, FillsHostsInTheOrderOfTheRequest) {
               ElementsAre(HostDevice{"a", 1}));
 }
 
-TEST(DeviceAllocator, WhatIsLostIsReplacedOnTheSameHostThenOnTheFirstThatHasADevice) {
+TEST(DeviceAllocator, ALostDeviceIsReplacedOnItsHostOrElseOnTheFirstHostWithAFreeDevice) {
   DeviceAllocator allocator;
   allocator.add_host("a", 2);
   allocator.add_host("b", 1);
@@ -72,7 +72,7 @@ TEST(DeviceAllocator, NothingIsPlacedOnAHostThatIsAwayAndWhatItHasStays) {
               ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
 }
 
-TEST(DeviceAllocator, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
+TEST(DeviceAllocator, AMeshThatDoesNotFitChangesNothingAndNamesTheReason) {
   DeviceAllocator allocator;
   allocator.add_host("worker0", 2);
   allocator.add_host("w1", 2);

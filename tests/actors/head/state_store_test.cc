@@ -66,7 +66,7 @@ TEST_F(StateStoreTest, KeepsTheClusterAndGrowsTheTerm) {
   EXPECT_EQ(events[0].text, "worker0 joined");
 }
 
-TEST_F(StateStoreTest, WhatAnotherUserMayHaveMadeIsNoState) {
+TEST_F(StateStoreTest, AStateDirectoryThatAnotherUserMayHaveMadeIsRefused) {
   const std::filesystem::path open = directory_ / "open";
   std::filesystem::create_directories(directory_ / "own");
   std::filesystem::create_directories(open);

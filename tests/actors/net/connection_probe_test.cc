@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ConnectionProbes, SucceedWhereSomebodyListens) {
+TEST(ConnectionProbes, SucceedOnlyAtAListeningPort) {
   std::optional<ProbeListener> open, closed;
   open.emplace("127.0.0.1");
   closed.emplace("127.0.0.1");

@@ -106,7 +106,7 @@ std::vector<std::byte> pattern(std::size_t size, int seed) {
   return bytes;
 }
 
-TEST(Address, ParsesWhatItPrints) {
+TEST(Address, ParsesItsPrintedForm) {
   EXPECT_EQ(Address::parse("127.0.0.1:7077"), (Address{"127.0.0.1", 7077}));
   EXPECT_EQ(Address::parse("[::1]:1"), (Address{"::1", 1}));
   EXPECT_EQ(to_string(Address{"::1", 1}), "[::1]:1");
@@ -231,7 +231,7 @@ TEST(Connection, AnAnnouncedLengthAboveTheLimitIsRefused) {
   ::close(fd);
 }
 
-TEST(Dial, TriesAgainUntilSomebodyListens) {
+TEST(Dial, RetriesUntilThePeerListens) {
   EventLoop loop("loop");
   Address address{"127.0.0.1", 0};
   {

@@ -273,7 +273,7 @@ TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
   EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }
 
-TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
+TEST(Connecting, AMissingListenerIsAReadableErrorInTime) {
   System driver(of_gpt("driver"));
   Address nowhere{"127.0.0.1", 0};
   {

@@ -59,7 +59,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-TEST(Tls, WhatOneEndSealsTheOtherOpensAndBothHaveOneBinding) {
+TEST(Tls, BothEndsReadEachOtherAndHaveOneChannelBinding) {
   TwoEnds ends;
   ends.greet();
   EXPECT_EQ(ends.dialler->channel_binding(), ends.acceptor->channel_binding());

@@ -65,7 +65,7 @@ TEST(WorkloadResult, ComparesWeftsBestWithBaselineAndReference) {
   EXPECT_DOUBLE_EQ(result.arms[1].prediction_error(), 1.05 / 1.0 - 1);
 }
 
-TEST(WorkloadResult, TableSaysWhatCameOut) {
+TEST(WorkloadResult, TheTableShowsTheResults) {
   const std::string table = to_table(example());
   for (const char* part :
        {"example (emulated devices): two stages", "links of 400 Mbit/s", "1 s stands for 20 s",

@@ -273,7 +273,7 @@ TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
   EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
 }
 
-TEST(PipelineModel, RefusesWhatDoesNotFit) {
+TEST(PipelineModel, RefusesImpossibleRequests) {
   const auto refused = [](const PipelineModelRequest& request) -> std::string {
     return test::error_message(ErrorCode::kInvalidArgument, [&] { make_pipeline_model(request); });
   };

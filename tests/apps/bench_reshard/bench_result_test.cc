@@ -58,7 +58,7 @@ TEST(BenchResult, TableAndPictureNameEveryStrategy) {
               ::testing::AllOf(HasSubstr("Title"), HasSubstr("one, slow: 0.237")));
 }
 
-TEST(BenchResult, WhatWasPlannedOnlyHasAForecastAndNoTimes) {
+TEST(BenchResult, ACaseThatWasOnlyPlannedHasAForecastAndNoTimes) {
   BenchResult planned = result_of("planned", {});
   planned.predicted_seconds = 3.8;
   const std::vector<BenchResult> results = {result_of("fast", {2.0}), planned};
@@ -107,7 +107,7 @@ TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
   EXPECT_EQ(bench_cases(options).size(), 2u);
 }
 
-TEST(BenchCases, ATaskThatCannotBeMadeIsRefusedWithWhatThereCanBe) {
+TEST(BenchCases, AnImpossibleTaskIsRefusedWithTheLimits) {
   const auto refusal = [](const ReshardRequest& task) {
     BenchOptions options;
     options.task = task;

@@ -52,7 +52,7 @@ TEST(ShardingCase, DevicesThatTakeNoTimeLeaveTheLinks) {
   EXPECT_GT(forecast_seconds(plan, 1e9), none);
 }
 
-TEST(ShardingCase, RefusesWhatCannotBe) {
+TEST(ShardingCase, RefusesImpossibleCases) {
   EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument,
                                   [] {
                                     make_sharding_model({"3d", 9, 1, 512}, 0);

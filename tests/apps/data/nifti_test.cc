@@ -55,7 +55,7 @@ TEST(Nifti, ReadsTheOtherByteOrder) {
   EXPECT_EQ(parse_nifti(bytes, "v").voxels, parse_nifti(sound(), "v").voxels);
 }
 
-TEST(Nifti, SaysWhatIsWrongWithAFile) {
+TEST(Nifti, NamesTheProblemOfADamagedFile) {
   std::vector<std::byte> bytes = sound();
   EXPECT_THAT(test::error_message(ErrorCode::kDataLoss,
                                   [&] { parse_nifti(std::span(bytes).first(100), "v"); }),

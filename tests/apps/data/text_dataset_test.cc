@@ -306,7 +306,7 @@ TEST_F(DatasetTest, ATokenFileThatCannotBeWrittenIsReportedWithItsReason) {
   EXPECT_THAT(error.message(), ::testing::HasSubstr((root_ / "folder").string()));
 }
 
-TEST_F(DatasetTest, WhatAnotherUserMayHaveMadeIsNotTrainedOn) {
+TEST_F(DatasetTest, ACacheThatAnotherUserMayHaveMadeIsRefused) {
   TextDataConfig described = config(some_text());
   const fs::path folder = TextDataset::prepare(described).folder;
   fs::create_directory(root_ / "open");
@@ -381,7 +381,7 @@ TEST_F(DatasetTest, ACharacterThatTokensCannotGiveBackIsRefusedWithItsPosition) 
   EXPECT_TRUE(fs::is_empty(root_ / "cache"));
 }
 
-TEST_F(DatasetTest, ATextThatIsTooShortSaysSo) {
+TEST_F(DatasetTest, ATextThatIsTooShortIsRefused) {
   std::ofstream(root_ / "short.txt") << "ab\n";
   TextDataConfig wanted = config(root_ / "short.txt");
   wanted.tokenizer = TextDataConfig::TokenizerKind::kBytes;

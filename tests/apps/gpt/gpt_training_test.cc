@@ -87,7 +87,7 @@ TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
                                  "c.yaml:1:", "width 16 does not divide among 3 heads"));
 }
 
-TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalledUnknown) {
+TEST_F(GptTrainingTest, MistakesInTwoSectionsAreReportedTogether) {
   const auto document = ConfigDocument::parse(
       "model: {layers: 2, width: 16, heads: 2, sequence: 8, widht: 3}\ndata: {text: "
       "/nope}\nsample: {}\n",

@@ -106,7 +106,7 @@ TEST_F(CheckpointTest, AStepWrittenAgainTakesTheOldOnesPlace) {
   EXPECT_EQ(entries(), (std::vector<std::string>{"latest", "step-00000005"}));
 }
 
-TEST_F(CheckpointTest, IsFoundByAnyPathThatMeansIt) {
+TEST_F(CheckpointTest, IsFoundByItsFolderItsParentOrItsRun) {
   const fs::path run = root_ / "run";
   CheckpointStore store(run / "checkpoints", 3);
   store.write(at_step(5));
@@ -155,7 +155,7 @@ TEST_F(CheckpointTest, PiecesOfAnySizeAndOrderMakeTheSameFiles) {
   EXPECT_EQ(part, (std::vector<float>{4, 5.0000001f}));
 }
 
-TEST_F(CheckpointTest, OneThatIsNotFiniteIsNeitherWrittenNorRead) {
+TEST_F(CheckpointTest, ACheckpointThatIsNotFiniteIsNeitherWrittenNorRead) {
   CheckpointStore store(root_, 1);
   store.write(at_step(5));
   Checkpoint diverged = at_step(10);
@@ -312,7 +312,7 @@ TEST_F(BranchTest, EachCheckpointNamesItsParent) {
   EXPECT_EQ(parent_of(store.write(at_step(10))), checkpoint_identity(folder / "step-00000008"));
 }
 
-TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
+TEST_F(BranchTest, LaterCheckpointsMoveAsideAndTheNextResumeUsesTheNewBranch) {
   make_run(root_);
   const fs::path folder = root_ / "checkpoints";
   const auto aside = leave(root_, folder / "step-00000004");
@@ -333,7 +333,7 @@ TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
   EXPECT_FALSE(leave(root_, folder / "step-00000006")) << "nothing came later: nothing moves";
 }
 
-TEST_F(BranchTest, OneCanGoBackToTheBranchThatWasLeft) {
+TEST_F(BranchTest, ARunCanResumeFromABranchThatMovedAside) {
   make_run(root_);
   const fs::path folder = root_ / "checkpoints";
   const fs::path aside = *leave(root_, folder / "step-00000004");

@@ -83,7 +83,7 @@ TEST_F(RunDirectoryTest, AFailedFolderThatHasResultsSinceIsKept) {
   EXPECT_TRUE(fs::exists(root_ / "a.failed" / "metrics.jsonl"));
 }
 
-TEST_F(RunDirectoryTest, WhatAStartThatWasKilledLeftMakesRoom) {
+TEST_F(RunDirectoryTest, FilesOfAKilledStartMoveAside) {
   { write(RunDirectory::prepare(root_ / "a").logs() / "head.log", "killed"); }
   RunDirectory next = RunDirectory::prepare(root_ / "a");
   EXPECT_FALSE(next.moved_aside());

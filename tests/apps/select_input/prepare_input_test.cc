@@ -287,7 +287,7 @@ TEST_F(PrepareInputTest, PiecesOfATextAreThoseThatAGptTrainsOn) {
   EXPECT_EQ(RowOriginReader(made.places()).at(2), (RowOrigin{input.path, 64, 32}));
 }
 
-TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
+TEST_F(PrepareInputTest, APreparedInputIsReused) {
   write_text("docs/a.txt", "some words to begin with");
   write_text("docs/b.txt", "and some others");
   SelectInput input{.path = (root_ / "docs").string()};

@@ -32,7 +32,7 @@ std::vector<ChosenPoint> choose_plainly(const PointGraph& graph, const Objective
   return chosen;
 }
 
-TEST(ChooseGreedily, ChoosesWhatLookingAtAllPointsChooses) {
+TEST(ChooseGreedily, EqualsASearchOverAllPoints) {
   PhiloxStream random(1);
   for (int round = 0; round < 1000; ++round) {
     SCOPED_TRACE(round);

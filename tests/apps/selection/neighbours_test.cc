@@ -30,7 +30,7 @@ TEST(NormaliseVectors, GivesLengthOneAndNamesRowsThatCannotHaveIt) {
               HasSubstr("a.npy, row 11: number 0 is infinite"));
 }
 
-TEST(Symmetrise, KeepsWhatEitherSideLists) {
+TEST(Symmetrise, KeepsEdgesThatEitherSideLists) {
   NeighbourLists lists = {{{11, 5}}, {{12, 9}, {10, 5}}, {}, {{10, 1}}};
   make_symmetric(lists, 10);
   EXPECT_THAT(lists[0], ElementsAre(Neighbour{11, 5}, Neighbour{13, 1}));

@@ -39,7 +39,7 @@ TEST(UTransformerApp, ReadsItsSectionsAndMakesItsModel) {
   EXPECT_THAT(model.text, HasSubstr("2 of 2 skips attended"));
 }
 
-TEST(UTransformerApp, MistakesAreToldWithTheirPlace) {
+TEST(UTransformerApp, MistakesAreReportedWithTheirPlace) {
   EXPECT_EQ(refusal(kModel), "");
   EXPECT_THAT(refusal("model: {height: 16, width: 22, levels: 2, channels: 8, head_dim: 4}\n"),
               HasSubstr("c.yaml:1:8: a picture of 16 x 22 cannot be halved 2 times"));

@@ -110,7 +110,7 @@ TEST_P(DeviceContract, StagingIsTheHosts) {
   EXPECT_EQ(staging.data()[99], std::byte{7});
 }
 
-TEST_P(DeviceContract, MemoryIsTheHostsWhereTheDeviceSaysSo) {
+TEST_P(DeviceContract, TheHostCanReadMemoryThatTheDeviceCallsHostMemory) {
   const DeviceMemory memory = device->allocate(64);
   stream->fill_zero({memory.data(), memory.size()});
   stream->synchronize();
@@ -366,7 +366,7 @@ TEST_P(DeviceContract, WorkThatCannotBeRecordedToItsEndLeavesTheStreamAsItWas) {
   EXPECT_EQ(download(a)[7], 21);
 }
 
-TEST_P(DeviceContract, MoreMemoryThanThereIsIsSaidAndTheDeviceGoesOn) {
+TEST_P(DeviceContract, AnImpossibleAllocationIsAnErrorAndTheDeviceContinues) {
   if (device->is_host_memory()) return;  // sanitizers end the process
   const Error error = error_of([&] { device->allocate(std::size_t{1} << 60); });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.message();

@@ -97,7 +97,7 @@ TEST_P(KernelContract, NumbersOutsideTheirTableAreErrors) {
   run_pair(target_rows, table, ids, rows);
 }
 
-TEST_P(KernelContract, TheOptimizerAsTheCpuDoesIt) {
+TEST_P(KernelContract, TheOptimizerEqualsTheCpus) {
   // Odd sizes, more tensors than one launch takes, some of them unaligned, some without a working
   // copy or decay.
   const AdamW step{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.5};

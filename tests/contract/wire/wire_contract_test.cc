@@ -175,7 +175,7 @@ TEST_P(WireContract, AnUnwillingReceiverBuffersABoundedNumberOfBytes) {
   EXPECT_TRUE(until([&] { return end(0).sends.size() == 10; }));
 }
 
-TEST_P(WireContract, MessagesThatNobodyWantsYetDoNotHoldUpThoseBehindThem) {
+TEST_P(WireContract, UnreceivedMessagesDoNotDelayLaterOnes) {
   constexpr std::size_t kMessage = 32 * 1024;
   constexpr Token kKept = 8, kWanted = 24;
   const auto payload = pattern(kMessage, 9);
@@ -348,7 +348,7 @@ TEST_P(WireContract, AReceiveUnderWayEndsWhenItsPeerIsDropped) {
   EXPECT_EQ(buffer, at_the_end) << "the buffer was touched after its receive had ended";
 }
 
-TEST_P(WireContract, TheEndOfAPeerIsToldOnceAndEndsEverythingWithIt) {
+TEST_P(WireContract, TheLossOfAPeerIsReportedOnceAndEndsItsTransfers) {
   const auto large = pattern(kLarge, 10);
   for (Token token = 0; token < 3; ++token) end(0).wire->send(DeviceId(1), {}, large, token);
   ASSERT_TRUE(until([&] { return end(1).arrived.size() == 3; }));

@@ -41,7 +41,7 @@ TEST(FileLock, AFileSystemWithoutLocksIsNamedWithARemedy) {
   failing_flock = 0;
 }
 
-TEST(FileLock, OneHasItAtATime) {
+TEST(FileLock, OneProcessHoldsTheLockAtATime) {
   const test::ScratchFolder folder;
   const auto path = folder.path() / "lock";
   std::optional<FileLock> first = FileLock::try_acquire(path);
@@ -65,7 +65,7 @@ TEST(FileLock, OneHasItAtATime) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(FileLock, AFileThatCannotBeMadeIsTold) {
+TEST(FileLock, AFileThatCannotBeCreatedIsAnError) {
   const test::ScratchFolder folder;
   EXPECT_THAT([&] { FileLock::try_acquire(folder.path() / "no" / "lock"); },
               test::throws_error(ErrorCode::kUnavailable, "No such file or directory"));

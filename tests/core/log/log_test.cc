@@ -21,7 +21,7 @@ Log recording(LogLevel lowest, std::vector<std::string>& lines) {
           }};
 }
 
-TEST(Log, LeavesOutWhatIsBelowItsLevel) {
+TEST(Log, OmitsLinesBelowItsLevel) {
   std::vector<std::string> lines;
   const Log log = recording(LogLevel::kWarning, lines);
   log.debug("a {}", 1);

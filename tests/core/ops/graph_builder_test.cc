@@ -95,7 +95,7 @@ TEST(GraphBuilder, MethodsAppendTheirOpWithItsAttributes) {
   EXPECT_EQ(op(b.multiply(x, x)), "multiply of 2");
 }
 
-TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
+TEST(FactorSignature, LinearIsItsEinsum) {
   const std::vector<TensorType> inputs{
       {DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
   const FactorSignature signature = factor_signature({OpKind::kLinear, {}}, inputs);

@@ -34,7 +34,7 @@ TEST(SimulateTasks, TasksStartWhenAllThatTheyWaitForIsOver) {
   EXPECT_EQ(times.critical_predecessor[a.value()], std::nullopt);
 }
 
-TEST(SimulateTasks, WhatWaitsForItselfIsNeverOver) {
+TEST(SimulateTasks, TasksOfACycleNeverEnd) {
   TaskGraph graph;
   const TaskId a = graph.add(1), b = graph.add(1), c = graph.add(1), d = graph.add(1);
   graph.add_dependency(b, a);
@@ -45,7 +45,7 @@ TEST(SimulateTasks, WhatWaitsForItselfIsNeverOver) {
   EXPECT_THAT(find_cycle(graph), testing::UnorderedElementsAre(b, c));
 }
 
-TEST(SimulateTasks, WhatIsUnderWaySharesItsLinksByWeight) {
+TEST(SimulateTasks, MovementsUnderWayShareTheirLinksByWeight) {
   TaskGraph graph;
   graph.links.rates = {4, 1};
   const TaskId narrow = graph.add(over({0, 1}, 6));
@@ -63,7 +63,7 @@ TEST(SimulateTasks, WhatIsUnderWaySharesItsLinksByWeight) {
   EXPECT_THAT(simulate_tasks(weighted).end, ElementsAre(9, 12));
 }
 
-TEST(SimulateTasks, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
+TEST(SimulateTasks, AQueueServesFirstComeFirstServedAndSplitsItsLastPlace) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.queues = 1;
@@ -84,7 +84,7 @@ TEST(SimulateTasks, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   EXPECT_THAT(simulate_tasks(split).end, ElementsAre(8.0 / 3, 4));
 }
 
-TEST(SimulateTasks, LinksThatAreTakenInTurnServeWhoComesFirst) {
+TEST(SimulateTasks, FifoLinksServeTheFirstMovementFirst) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1, 2};
@@ -96,7 +96,7 @@ TEST(SimulateTasks, LinksThatAreTakenInTurnServeWhoComesFirst) {
   EXPECT_EQ(simulate_tasks(graph).critical_predecessor[late.value()], TaskId(2));
 }
 
-TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
+TEST(SimulateTasks, FifoLinksSupportNeitherQueuesNorEarlyStarts) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1};
@@ -113,7 +113,7 @@ TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   }
 }
 
-TEST(SimulateTasks, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
+TEST(SimulateTasks, AReceiverThatIsNotReadyTakesOnlyWhatItsBufferHolds) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.buffers = {4};
@@ -145,7 +145,7 @@ TEST(SimulateTasks, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   EXPECT_EQ(simulate_tasks(whole).end.back(), 7);
 }
 
-TEST(SimulateTasks, WhatTheGraphDoesNotHaveIsAnError) {
+TEST(SimulateTasks, UnknownLinksAndSlowReceiversAreErrors) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.add(over({1}, 1));
@@ -164,7 +164,7 @@ TEST(SimulateTasks, WhatTheGraphDoesNotHaveIsAnError) {
 }
 
 /// Max-min fairness: every user has a full link on which no other user gets more.
-TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
+TEST(MaxMinShares, EveryUserHasAFullLinkOnWhichNoUserGetsMore) {
   PhiloxStream random(20261123);
   MaxMinShares shares;
   for (int round = 0; round < 300; ++round) {

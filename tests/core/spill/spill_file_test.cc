@@ -121,7 +121,7 @@ TEST_F(SpillFile, AnyDamageIsFoundOut) {
   }
 }
 
-TEST_F(SpillFile, AFullDiskIsSaid) {
+TEST_F(SpillFile, AFullDiskIsReported) {
   // Limit the size of files.
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

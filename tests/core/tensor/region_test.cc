@@ -110,7 +110,7 @@ TEST(Region, PartsOfAnExtentMeetAndNeverOverflow) {
   }
 }
 
-TEST(TensorType, WhatDoesNotFitIsAnErrorAndNoSmallNumber) {
+TEST(TensorType, SizesThatOverflowAreErrors) {
   const TensorType wraps{DType::kF32, {std::int64_t{1} << 32, std::int64_t{1} << 32, 4}};
   EXPECT_FALSE(wraps.is_within_limit());
   EXPECT_THAT([&] { wraps.bytes(); },

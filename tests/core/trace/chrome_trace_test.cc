@@ -101,7 +101,7 @@ TEST(ChromeTrace, AnUnwritablePathIsAnErrorThatNamesIt) {
               test::throws_error(ErrorCode::kUnavailable, "/no/such/folder/trace.json"));
 }
 
-TEST(TraceRecorder, KeepsNothingWhileOffAndCountsWhatDoesNotFit) {
+TEST(TraceRecorder, RecordsNothingWhileOffAndCountsDroppedEvents) {
   TraceRecorder recorder(2);
   recorder.record(compute(0, 1));
   recorder.enable(true);

@@ -72,7 +72,7 @@ TEST(ParallelConfig, AnUnknownAxisIsNamed) {
               HasSubstr("no mesh has an axis 'date'"));
 }
 
-TEST(ParallelConfig, MistakesInTwoSectionsAreToldTogether) {
+TEST(ParallelConfig, MistakesInTwoSectionsAreReportedTogether) {
   std::string text = kGood;
   text.replace(text.find("batch: data"), 11, "batch: date");
   const std::string problems = error_of(text, "microbatches", "microbatchs");
@@ -80,7 +80,7 @@ TEST(ParallelConfig, MistakesInTwoSectionsAreToldTogether) {
   EXPECT_THAT(problems, HasSubstr("did you mean 'microbatches'?"));
 }
 
-TEST(ParallelConfig, OfAMeshThatCannotBeReadNothingElseIsSaid) {
+TEST(ParallelConfig, AnUnreadableMeshCausesNoFurtherErrors) {
   EXPECT_EQ(error_of(kGood, "{data: 1, tensor: 2}", "{data:1}"),
             "run.yaml:2:37: meshes.front.shape.data:1: expected a whole number from 1 to 4096, "
             "found nothing; put a space after the "

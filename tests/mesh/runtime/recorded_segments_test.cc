@@ -111,7 +111,7 @@ TEST(RecordedSegments, WorkThatFailsIsNotRecordedAndCanBeQueuedAgain) {
   EXPECT_EQ(stream.recorded, 1);
 }
 
-TEST(RecordedSegments, WhatIsBeyondTheBoundIsQueuedAsItIsAndForgettingMakesRoom) {
+TEST(RecordedSegments, SegmentsBeyondTheLimitAreNotRecordedUntilOthersAreForgotten) {
   RecordingStream stream;
   RecordedSegments graphs(4);
   const Program program = three_segments();

@@ -125,7 +125,7 @@ TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
   EXPECT_DOUBLE_EQ(one.actors[0].actions[3].start, 3);
 }
 
-TEST(Simulate, TooFewCreditsForAnotherOrderOfUseAreADeadlockThatIsSaid) {
+TEST(Simulate, TooFewCreditsForTheReceiversOrderDeadlock) {
   const Schedule schedule = schedule_of("0F0,0F1,0B0,0B1\n1F1,1F0,1B0,1B1\n");
   EXPECT_NO_THROW(simulate(schedule, uniform_costs(2, {}), {2, true}));
   EXPECT_THAT(
@@ -228,7 +228,7 @@ TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs).makespan, 8 + 2);
 }
 
-TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
+TEST(Simulate, AOneWayEdgeDoesNotDelayTheOtherDirection) {
   ScheduleCosts costs = uniform_costs(2, {}, 2);
   costs.edges.push_back({{0, 1, 0}, 5, 100, {}, {.exists = false}});
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
@@ -334,7 +334,7 @@ TEST(Simulate, VocabularyPassesTakeTheirTimes) {
                    0.125 + 2 + 0.5 + 0.25 + 2 * 2 + 0.125);
 }
 
-TEST(Simulate, WhatMovesForVocabularyPassesIsWaitedFor) {
+TEST(Simulate, VocabularyPassesWaitForTheirTransfers) {
   ScheduleCosts costs = split_costs();
   costs.vocabulary_tensor = 16;
   costs.vocabulary_exchange = 32;

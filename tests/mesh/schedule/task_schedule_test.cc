@@ -21,7 +21,7 @@ std::vector<std::optional<Action>> one_at_a_time(int actor, int microbatches) {
   return tasks;
 }
 
-TEST(TaskSchedule, IsWhatTheFunctionYields) {
+TEST(TaskSchedule, HasTheTasksOfTheFunction) {
   const Schedule schedule = make_task_schedule("one at a time", {0, 1}, 2, one_at_a_time);
   EXPECT_EQ(to_string(schedule), "actor 0: 0F0 0B0 0F1 0B1\nactor 1: 1F0 1B0 1F1 1B1\n");
   EXPECT_EQ(schedule.name, "one at a time");

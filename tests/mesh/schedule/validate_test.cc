@@ -64,7 +64,7 @@ TEST(Validate, BackwardBeforeForwardIsADeadlockThatNamesBothActorsAndTheCycle) {
               HasSubstr("the cycle: 0B0 of actor 0 waits for 0F0, 0F0 of actor 0 comes after 0B0"));
 }
 
-TEST(Validate, CycleThroughTwoActorsLeavesOutWhoOnlyStandsInBetween) {
+TEST(Validate, ACycleThroughTwoActorsNamesNoActorInBetween) {
   // Actor 0 waits for the gradient of microbatch 0 before it sends microbatch 1. Actor 1 waits for
   // microbatch 1 first.
   const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");

@@ -237,7 +237,7 @@ TEST(VocabularySchedules, CompoundsStayTogetherUnlessAPassIsNeededBetween) {
   EXPECT_GT(compounds, 0);
 }
 
-TEST(VocabularySchedules, WhatCannotBeIsRefused) {
+TEST(VocabularySchedules, ImpossibleRequestsAreRefused) {
   EXPECT_THAT(
       [&] {
         make_schedule({"1f1b", 1, 4, 0, 0, kVocab2});
@@ -345,7 +345,7 @@ TEST(VocabularySchedules, ThePapersModelIsAsMuchFasterAsItsIntervalsSay) {
   }
 }
 
-TEST(VocabularySchedules, RedistributedLayersDoNotMakeUpForIt) {
+TEST(VocabularySchedules, RedistributedLayersAreSlowerThanASplitVocabulary) {
   for (const auto& [vocabulary, left, ratio] :
        {std::tuple(32, 4, 1.15), std::tuple(64, 3, 1.16), std::tuple(128, 2, 1.16),
         std::tuple(256, 0, 1.30)}) {
@@ -356,7 +356,7 @@ TEST(VocabularySchedules, RedistributedLayersDoNotMakeUpForIt) {
   }
 }
 
-TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
+TEST(VocabularySchedules, TransfersOfVocabularyPassesHideWhereMemoryAllows) {
   // Each tensor, of stages and of vocabulary passes, takes a quarter of a forward.
   for (const char* name : {"eager-1f1b", "zb-h1", "zb-v", "v-half"}) {
     const int m = 64, chunks = find_named_schedule(name).chunks;
@@ -375,7 +375,7 @@ TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
   }
 }
 
-TEST(VocabularySchedules, InterlacedWaitsForWhatMoves) {
+TEST(VocabularySchedules, InterlacedPassesWaitForTheirTransfers) {
   const ScheduleCosts costs = [] {
     ScheduleCosts result =
         uniform_costs(8, {.vocabulary_scores = 0.05, .vocabulary_grads = 0.05}, 0.25);

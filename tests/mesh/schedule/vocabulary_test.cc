@@ -186,7 +186,7 @@ TEST(VocabularyModes, HaveBarriers) {
   EXPECT_EQ(vocabulary_barriers(VocabularyMode::kVocab2), 1);
 }
 
-TEST(VocabularyModes, AreToldFromTheScheduleAndItsBarriers) {
+TEST(VocabularyModes, AreCheckedAgainstTheScheduleAndItsBarriers) {
   const auto made = [](VocabularyMode mode) { return make_schedule({"1f1b", 4, 8, 0, 0, mode}); };
   using enum VocabularyMode;
   for (const VocabularyMode mode : {kLast, kVocab1, kVocab2, kInterlaced})

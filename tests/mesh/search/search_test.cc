@@ -147,7 +147,7 @@ TEST(SearchSchedule, BudgetBoundsTheEffort) {
   EXPECT_LE(result.simulated, 5000) << "the named ones are always simulated";
 }
 
-TEST(SearchSchedule, TooLittleMemoryIsSaidWithTheActor) {
+TEST(SearchSchedule, TooLittleMemoryIsReportedWithTheActor) {
   EXPECT_THAT([&] { search_schedule(request_of(2, 4, {}, 0, 0.5)); },
               test::throws_error(ErrorCode::kResourceExhausted,
                                  "actor 0 has memory for 0.5, but one microbatch takes 1 there"));

@@ -93,7 +93,7 @@ TEST(StrategyText, ReadsHomesAndOps) {
   EXPECT_EQ(to_string(specs.outputs[0], small.mesh), "[i,j]");
 }
 
-TEST(StrategyText, WhatIsLeftOutIsWholeOrInherited) {
+TEST(StrategyText, OmittedOpsAreReplicatedOrInherited) {
   const SmallMesh small;
   const ShardingStrategy strategy = small.read(kGood);
   EXPECT_EQ(strategy.ops.size(), small.model.graph.nodes().size());
@@ -107,7 +107,7 @@ TEST(StrategyText, WhatIsLeftOutIsWholeOrInherited) {
   }
 }
 
-TEST(StrategyText, WhatItWritesItReads) {
+TEST(StrategyText, ReadsTheStrategiesThatItWrites) {
   const SmallMesh small;
   const ShardingStrategy strategy = small.read(kGood);
   const std::string text = write_strategy(small.part, strategy, {});
@@ -118,7 +118,7 @@ TEST(StrategyText, WhatItWritesItReads) {
   EXPECT_THAT(text, EndsWith("op linear [i,-] [-,j] -> [i,j]\nop gelu [i,j] -> [i,j]\n"));
 }
 
-TEST(StrategyText, WritesBackwardOpsThatDoNotDoWhatTheyInherit) {
+TEST(StrategyText, WritesBackwardOpsThatDifferFromTheirInheritedSharding) {
   const SmallMesh small;
   ShardingStrategy strategy = small.read(kGood);
   NodeId backward;
@@ -243,7 +243,7 @@ TEST(StrategyText, OpsThatCannotBeSplitSoAreRefusedAtTheirLine) {
               HasSubstr("must be whole on each device"));
 }
 
-TEST(StrategyText, OneOfAnotherMeshOrGraphSaysSo) {
+TEST(StrategyText, AStrategyOfAnotherMeshOrGraphIsRefused) {
   const SmallMesh small;
   EXPECT_EQ(small.refusal("i=2 j=2 one=1", "i=2 j=4"),
             "mine.strategy:2:6: this strategy is for a mesh of i=2 j=4, and 'square' has i=2 j=2 "

@@ -147,7 +147,7 @@ TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
   EXPECT_THAT(several, HasSubstr("heads"));
 }
 
-TEST_F(RunFileTest, AMistakeIsToldWhereItIsWithWhatWouldDo) {
+TEST_F(RunFileTest, AMistakeIsReportedWithItsPlaceAndAdvice) {
   const auto line_of = [](const std::string& text) {
     std::ifstream file(shipped());
     int number = 1;

@@ -48,7 +48,7 @@ class EngineFailure : public ::testing::Test {
   EngineCluster cluster;
 };
 
-TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
+TEST_F(EngineFailure, ATransferThatItsPeersNeverStartEndsAtItsDeadlineAndNamesThem) {
   start(0);
   at(1).start(*cluster.engines[1], {1, 1, 1, 1}, {std::chrono::seconds(5)});
   settle();
@@ -77,7 +77,7 @@ TEST_F(EngineFailure, ADeadRootFailsItsReceiverWhichTellsTheNext) {
   EXPECT_EQ(error(2).node(), "device 1");
 }
 
-TEST_F(EngineFailure, AFailureIsRememberedForWhoStartsLater) {
+TEST_F(EngineFailure, AFailureEndsPartsThatStartLater) {
   start(1);
   settle();
   cluster.hub.kill(DeviceId(0));
@@ -149,7 +149,7 @@ TEST_F(EngineFailure, AStepThatIsCancelledEndsOnItsDevicesAndAnotherOfTheSameCon
   EXPECT_EQ(others.at(DeviceId(2))->destination(), others.at(DeviceId(0))->source());
 }
 
-TEST_F(EngineFailure, WhoCancelsAStepBeforeItsPartBeginsTellsThoseWhoHaveSent) {
+TEST_F(EngineFailure, CancellingAStepThatHasNotBegunNotifiesItsSenders) {
   start(0);
   start(1);
   settle();

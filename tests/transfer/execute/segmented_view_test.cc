@@ -28,7 +28,7 @@ TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
   EXPECT_EQ(view.contiguous(4, 8), std::nullopt) << "spans two segments";
 }
 
-TEST(SegmentedView, WhatTheDeviceHasNotGotIsRefused) {
+TEST(SegmentedView, SegmentsOutsideTheDevicesTensorsAreRefused) {
   const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 8}}), {}}};
   const auto view = [&](const Segment& segment, SegmentedView::Side side = kSource) {
     return SegmentedView(std::span(&segment, 1), tensors, side);

@@ -114,7 +114,7 @@ TEST(SlotPool, LendsTheSameMemoryAgain) {
   EXPECT_EQ(pool.peak_bytes(), 1024u);
 }
 
-TEST(SlotPool, TakesItsMemoryFromWhereItIsTold) {
+TEST(SlotPool, TakesItsMemoryFromTheGivenAllocator) {
   std::vector<std::size_t> asked;
   int given_back = 0;
   {

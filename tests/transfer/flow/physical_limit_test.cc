@@ -154,7 +154,7 @@ TEST(PhysicalLimit, SeveralInterfacesCountAsTheirSum) {
       physical_limit(std::vector<HostDemand>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
 }
 
-TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
+TEST(PhysicalLimit, InconsistentDemandsAreRefused) {
   const Network network = Network::uniform(3, 100);
   EXPECT_THAT(
       [&] {

@@ -103,7 +103,7 @@ TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   for (const double finish : devices.flow_seconds) EXPECT_NEAR(finish, 3.0, 1e-6);
 }
 
-TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
+TEST(Simulate, ASlowHostDelaysOnlyFlowsThroughIt) {
   // Measured on shaped links: 2.82 s with the slow host in the middle, 1.16 s with it last.
   Network network = network_of(8);
   network.hosts[4].nics[0].egress = 0.4 * kRate;
@@ -188,7 +188,7 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
   }
 }
 
-TEST(Simulate, WhatMakesNoSenseIsRefused) {
+TEST(Simulate, ANetworkSmallerThanTheTopologyIsRefused) {
   EXPECT_THAT(
       [&] {
         simulate(std::vector{flow(0, {{0, 1}})}, one_each(2), network_of(1));

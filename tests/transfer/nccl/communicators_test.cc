@@ -86,7 +86,7 @@ TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
             "  round 2 on {0,4,5}: send 64 u8 of destination 0+64 for rank 2");
 }
 
-TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
+TEST(CommunicatorCache, KeepsTheMostRecentlyUsed) {
   CommunicatorCache ledger(2);
   EXPECT_EQ(ledger.ensure(std::array{group({0, 1}), group({0, 2})}).create.size(), 2u);
   EXPECT_TRUE(ledger.ensure(std::array{group({0, 1})}).create.empty());

@@ -76,7 +76,7 @@ TEST(OperationOrder, AReceiveThatIsStartedEarlyComesWhenItsSenderIsReady) {
   EXPECT_FALSE(finishes(timelines, {{1, 0}, {0, 0}}));
 }
 
-TEST(OperationOrder, WhatFollowsAWaitComesLaterEvenIfNoTimePasses) {
+TEST(OperationOrder, AnOperationAfterAWaitComesLaterEvenIfNoTimePasses) {
   const std::vector<DeviceTimeline> timelines = {
       {DeviceId(0), {start(7), wait(7), start(3), wait(3)}},
       {DeviceId(1), {start(3), start(7), wait(7), wait(3)}},

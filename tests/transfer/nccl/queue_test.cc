@@ -50,7 +50,7 @@ void start(test::GpuCluster& cluster, test::GpuOperation& operation, std::uint32
 
 TEST(CollectiveHost, HasAName) { EXPECT_FALSE(collective_host_name().empty()); }
 
-TEST(CollectiveQueue, HoldsAnOperationBackUntilThoseBeforeItHaveGone) {
+TEST(CollectiveQueue, HoldsAnOperationBackUntilEarlierOnesAreEnqueued) {
   test::GpuCluster cluster(2);
   test::GpuOperation first = send(0, 0, 1), second = send(1, 1, 0);
   cluster.open(1, {pair(0, 1)});
@@ -70,7 +70,7 @@ TEST(CollectiveQueue, HoldsAnOperationBackUntilThoseBeforeItHaveGone) {
   EXPECT_EQ(cluster.world.stuck(), "");
 }
 
-TEST(CollectiveQueue, DifferentOrdersDeadlockAndTheFakeSeesIt) {
+TEST(CollectiveQueue, DifferentOrdersDeadlock) {
   test::GpuCluster cluster(2);
   test::GpuOperation first = send(0, 0, 1), second = send(1, 1, 0);
   cluster.open(1, {pair(0, 1)});
@@ -196,7 +196,7 @@ TEST(CollectiveQueue, ADeadPeerIsSeenAndASecondEpochWorksWithItsReplacement) {
   }
 }
 
-TEST(CollectiveQueue, SurvivorsGoOnWithWhatIsLeftOfTheirCommunicators) {
+TEST(CollectiveQueue, SurvivorsContinueWithTheirShrunkCommunicators) {
   test::GpuCluster cluster(4);
   const CommunicatorGroup everybody =
       CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)});

@@ -66,7 +66,7 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
       test::throws_error(ErrorCode::kDataLoss, "all devices that held them have died"));
 }
 
-TEST(Repair, WhatHasLandedEverywhereNeedsNoFlow) {
+TEST(Repair, DataThatAllReceiversHaveNeedsNoFlow) {
   const Shape shape = {64};
   const ReshardPlan plan =
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2})},

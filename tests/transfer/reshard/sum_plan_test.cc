@@ -216,7 +216,7 @@ TEST(SumPlan, EveryElementIsAddedOnceOfEachTermAndDeliveredOnce) {
   }
 }
 
-TEST(SumPlan, WhatDoesNotFitIsRefused) {
+TEST(SumPlan, InconsistentSumsAreRefused) {
   const Topology topology = Topology::dense({1, 1, 1});
   const auto expect_refused = [&](const std::string& words, const ReshardTask& task) {
     EXPECT_THAT([&] { plan(task, topology); },

@@ -89,7 +89,7 @@ TEST_F(NcclCommunicatorOnDouble, AGroupIsClosedAlsoWhereACallFails) {
   settle(*communicator);
 }
 
-TEST_F(NcclCommunicatorOnDouble, WhatIsBusyTakesNoCalls) {
+TEST_F(NcclCommunicatorOnDouble, ABusyCommunicatorRefusesCalls) {
   const auto communicator = create();
   EXPECT_THAT(
       [&] { enqueue(*communicator); },
@@ -104,7 +104,7 @@ TEST_F(NcclCommunicatorOnDouble, APeersDeathIsTheErrorOfAPoll) {
               test::throws_error(ErrorCode::kPeerDied, "another rank has died or is unreachable"));
 }
 
-TEST_F(NcclCommunicatorOnDouble, OnlyWhatWasCreatedIsRevoked) {
+TEST_F(NcclCommunicatorOnDouble, OnlyACreatedCommunicatorIsRevoked) {
   const auto fresh = create();
   fresh->stop();
   EXPECT_FALSE(nccl_double.did("revoke"));
@@ -115,7 +115,7 @@ TEST_F(NcclCommunicatorOnDouble, OnlyWhatWasCreatedIsRevoked) {
   EXPECT_EQ(std::ranges::count(nccl_double.calls, "revoke"), 1);
 }
 
-TEST_F(NcclCommunicatorOnDouble, WhatIsLeftAfterADeathGoesOn) {
+TEST_F(NcclCommunicatorOnDouble, SurvivorsContinueWithAShrunkCommunicator) {
   auto communicator = created();
   communicator->stop();
   settle(*communicator);
