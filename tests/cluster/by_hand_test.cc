@@ -54,7 +54,7 @@ TEST(ByHand, HeadJoinStatusStop) {
   EXPECT_TRUE(processes.none_left());
 }
 
-TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
+TEST(ByHand, AMissingHeadIsReportedWithAdvice) {
   RealProcesses processes("no_head");
   auto& status = processes.run("weft", {"status", "--head", "127.0.0.1:1"});
   EXPECT_EQ(status.wait(), 1);
@@ -63,7 +63,7 @@ TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
                                    HasSubstr("--token-file FILE")));
 }
 
-TEST(ByHand, AHostNameThatIsNoneAndAHeadThatIsSilentAreSaid) {
+TEST(ByHand, AnUnknownHostNameAndASilentHeadAreReported) {
   RealProcesses processes("no_host");
   auto& unknown = processes.run("weft", {"status", "--head", "no-such-host.invalid:7077"});
   EXPECT_EQ(unknown.wait(), 1);
@@ -212,7 +212,7 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   EXPECT_TRUE(processes.none_left());
 }
 
-TEST(ByHand, TwoRunsOfOneNameAreToldApart) {
+TEST(ByHand, TwoRunsOfOneNameAreDistinguished) {
   RealProcesses processes("two_runs");
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
   const std::string address = head.word_after("Weft's head listens on ");
@@ -278,7 +278,7 @@ TEST(HelloMesh, RunsByItself) {
   EXPECT_TRUE(processes.none_left());
 }
 
-TEST(HelloMesh, WhatEndsItsHeadBeforeItListensIsToldAndNotOnlyInALog) {
+TEST(HelloMesh, AHeadThatDiesBeforeItListensIsReportedWithTheReason) {
   RealProcesses processes("hello_no_head");
   std::filesystem::create_directory(processes.directory() / "out");
   processes.write("out/state", "not a folder\n");

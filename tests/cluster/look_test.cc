@@ -195,7 +195,7 @@ nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
   return {};
 }
 
-TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
+TEST_F(Look, IoThreadsAnswerWhyWhenHandlersHang) {
   // Calls made just before may still be running.
   EXPECT_TRUE(
       eventually([&] { return weft({"why"}).text().find("no actor waits") != std::string::npos; }));
@@ -240,7 +240,7 @@ TEST_F(Look, WhyMarksACycleOfCalls) {
       AllOf(HasSubstr("<- CYCLE"), HasSubstr("cycle: front[x=0] -> front[x=1] -> front[x=0]")));
 }
 
-TEST_F(Look, WhySaysWhoIsStoppedAndAsksAroundAStoppedAgent) {
+TEST_F(Look, WhyNamesStoppedProcessesAndAsksAroundAStoppedAgent) {
   auto& run = start_run("train", "actors: 3, seconds: 600");
   run.word_after("working");
   const pid_t device = std::stoi(run.word_after("device 1 pid "));
@@ -309,7 +309,7 @@ TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
               HasSubstr("exits: its run has released it"));
 }
 
-TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
+TEST_F(Look, ALogOfADisconnectedHostIsReportedAsUnavailable) {
   auto& run = start_run("train", "actors: 1, seconds: 600");
   run.word_after("working");
   ::kill(agents_[0]->pid, SIGKILL);
@@ -378,7 +378,7 @@ TEST_F(Detach, ARunIsLeftToTheClusterAndOutlivesHeadsAndTerminals) {
   EXPECT_EQ(json({"runs"}).size(), 2u);
 }
 
-TEST_F(Detach, WhatFailsIsToldAtOnceOrRemembered) {
+TEST_F(Detach, AFailedStartIsReportedAtOnceAndLaterFailuresAreKept) {
   auto& wrong = detach("actors: 0");
   EXPECT_EQ(wrong.wait(), 2);
   EXPECT_THAT(wrong.text(), HasSubstr("train.yaml:4:16"));
@@ -398,7 +398,7 @@ TEST_F(Detach, WhatFailsIsToldAtOnceOrRemembered) {
   EXPECT_EQ(headless.wait(), 2);
 }
 
-TEST_F(Detach, AnAgentThatDiesTakesItsDriverWithItAndSaysSo) {
+TEST_F(Detach, TheDeathOfAnAgentEndsItsDriverAndIsReported) {
   EXPECT_EQ(detach("actors: 1, seconds: 600").wait(), 0);
   const pid_t driver = run_named("train")["pid"];
   ::kill(agents_[1]->pid, SIGKILL);

@@ -70,7 +70,7 @@ TEST(Output, ATrainingWhoseReaderNeverReadsIsDone) {
   EXPECT_TRUE(processes.none_left());
 }
 
-TEST(Output, CtrlCIsAnsweredThoughNobodyReads) {
+TEST(Output, CtrlCEndsARunWhoseOutputIsNotRead) {
   RealProcesses processes("unread_ctrl_c");
   processes.write("run.yaml",
                   "name: unread\napp: cluster_app\ncluster: {hosts: [{name: worker0}]}\n"

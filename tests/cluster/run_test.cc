@@ -109,7 +109,7 @@ TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
   EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);
 }
 
-TEST(Run, WhatIsShownIsWrittenOrElseTheStatusIsOneAndTheReasonIsTold) {
+TEST(Run, OutputThatCannotBeWrittenGivesStatusOneAndTheReason) {
   RealProcesses processes("full_output");
   processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1}\n");
   const auto said = processes.directory() / "said";

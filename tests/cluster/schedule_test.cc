@@ -19,7 +19,7 @@ TEST(ScheduleCommand, ComparesEverythingAndDraws) {
   EXPECT_TRUE(std::filesystem::exists(processes.directory() / "all.svg"));
 }
 
-TEST(ScheduleCommand, WhatItWritesItReads) {
+TEST(ScheduleCommand, ReadsTheSchedulesThatItWrites) {
   RealProcesses processes("schedule_files");
   auto& show = processes.run(
       "weft", {"schedule", "show", "zb-v", "--stages", "2", "--microbatches", "3", "--csv"});

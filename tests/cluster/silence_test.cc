@@ -61,7 +61,7 @@ void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::st
 
 // Mesh front waits for gradients and mesh back for activations, but the thread that transfers them
 // is stopped. The progress check sees a deadlock.
-TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
+TEST(Deadlock, ADeadlockOfDevicesEndsTheRunAndNamesTheWaits) {
   KillableRun run("deadlock", KillableRun::Order::kFrontFirst, ", no_progress: 1s");
   const pid_t thread = thread_named(run.device_on(1), "transfers");
   ASSERT_NE(thread, 0);

@@ -114,7 +114,7 @@ TEST_F(TlsCluster, TheJoinCommandCarriesTheCertificateAndRunsGoOverTls) {
   EXPECT_EQ(start_again().word_after(" --cert "), digest) << "another start, the same certificate";
 }
 
-TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
+TEST_F(TlsCluster, APlainTextPeerIsRefusedAndRecordedAsAnEvent) {
   start_head();
   Process& plain = join("a", {"--insecure"});
   EXPECT_EQ(plain.wait(), 1);
@@ -129,7 +129,7 @@ TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
   }));
 }
 
-TEST_F(TlsCluster, AnInsecureOneSaysSoAtEveryStartAndRefusesTls) {
+TEST_F(TlsCluster, AnInsecureClusterWarnsAtEveryStartAndRefusesTls) {
   Process& head = start_head({"--insecure"});
   EXPECT_THAT(head.text(), AllOf(HasSubstr("warning: --insecure: connections between machines are "
                                            "encrypted with keys of the token"),

@@ -130,7 +130,7 @@ TEST(Token, AFileOfAnotherMachineIsGivenByName) {
               HasSubstr("the token is wrong"));
 }
 
-TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
+TEST(Token, AStaleTokenLinkIsReportedAndReplacedByTheNextHeadOnItsPort) {
   RealProcesses processes("token_stale");
   processes.write(
       "run.yaml",

@@ -13,6 +13,7 @@
 #include "core/tensor/region.h"
 #include "tests/driver_device/kinds.h"
 #include "tests/support/small_u_transformer.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -60,9 +61,12 @@ TEST_P(TrainedModel, EndsEarlyWhenItIsInterrupted) {
                      stop.get_token()),
             "abc");
   const Graph graph = u_transformer_graph(test::kSmallUTransformer, 1.0).graph;
-  EXPECT_THROW(segment(*device_, test::kSmallUTransformer, views_of(some_parameters(graph)),
-                       {BrainSlice()}, stop.get_token()),
-               Error);
+  EXPECT_THAT(
+      [&] {
+        segment(*device_, test::kSmallUTransformer, views_of(some_parameters(graph)),
+                {BrainSlice()}, stop.get_token());
+      },
+      test::throws_error(ErrorCode::kCancelled, "interrupted after 0 of 1 slices"));
 }
 
 TEST_P(TrainedModel, SeesTheSameRegions) {

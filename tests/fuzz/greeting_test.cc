@@ -228,7 +228,7 @@ class Greeter final {
   int rejects_ = 0, errors_ = 0;
 };
 
-TEST(GreetingFuzz, NoStrangerWhoDialsIsBelieved) {
+TEST(GreetingFuzz, ADiallerWithoutTheTokenIsNeverAccepted) {
   test::FuzzTime time(600);
   test::Mutator mutator(11 + time.seed());
   Greeter greeter;
@@ -249,7 +249,7 @@ TEST(GreetingFuzz, NoStrangerWhoDialsIsBelieved) {
   EXPECT_GT(greeter.errors(), 500);
 }
 
-TEST(GreetingFuzz, NoStrangerWhoListensIsBelieved) {
+TEST(GreetingFuzz, AListenerWithoutTheTokenIsNeverAccepted) {
   test::FuzzTime time(600);
   test::Mutator mutator(13 + time.seed());
   Greeter greeter;

@@ -132,7 +132,7 @@ TEST_F(Hosts, HaveTheirOwnNamesProcessesAndInterfaces) {
   EXPECT_THAT(again.text(), HasSubstr("is up already"));
 }
 
-TEST(Sink, GivesUpWhenNobodyConnects) { EXPECT_EQ(Sink().take(10ms), std::nullopt); }
+TEST(Sink, GivesUpWithoutAConnection) { EXPECT_EQ(Sink().take(10ms), std::nullopt); }
 
 TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "80mbit"}).wait(), 0);
@@ -176,7 +176,7 @@ TEST_F(Hosts, ConnectionsOfAnyMachineUseCubic) {
   EXPECT_THAT(shell("1", connection).text(), HasSubstr(" cubic "));
 }
 
-TEST_F(Hosts, CutHostReachesNobodyUntilMended) {
+TEST_F(Hosts, ACutHostReachesNoHostUntilItIsRestored) {
   ASSERT_EQ(hosts({"up", "2"}).wait(), 0);
   const Sink sink;
   const std::string script =
@@ -309,7 +309,7 @@ TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPas
       << run.text();
 }
 
-TEST_F(Hosts, AChunkThatStopsOnItsWayIsToldAndTheRunGoesOnOverOtherConnections) {
+TEST_F(Hosts, AStuckChunkIsReportedAndTheRunContinuesOverNewConnections) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "4mbit"}).wait(), 0);
   ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "")
       << "so that packets have their size on the link";

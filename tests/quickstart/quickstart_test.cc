@@ -74,7 +74,7 @@ class Quickstart : public ::testing::Test {
   RealProcesses processes_;
 };
 
-TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
+TEST_F(Quickstart, WritesAndReportsAllPromisedFiles) {
   auto& run = processes_.run("weft", run_into("out"));
   ASSERT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(), AllOf(HasSubstr("worker0 (2 devices)"), HasSubstr("step 12/12"),
@@ -188,7 +188,7 @@ TEST_P(DuringACheckpoint, CtrlCTwiceEndsTheRunAndTheHalfOneNeverCounts) {
   EXPECT_THAT(unfinished(), ::testing::IsEmpty());
 }
 
-TEST_P(DuringACheckpoint, AHalfOneOfARunThatIsMovedAsideIsRemoved) {
+TEST_P(DuringACheckpoint, APartialCheckpointOfARunThatMovedAsideIsRemoved) {
   auto& run = start();
   ::kill(-run.pid, SIGKILL);
   run.wait();
@@ -201,7 +201,7 @@ TEST_P(DuringACheckpoint, AHalfOneOfARunThatIsMovedAsideIsRemoved) {
       << "whole ones stay";
 }
 
-TEST_P(DuringACheckpoint, ADeathIsToldAndTheHalfOneIsRemoved) {
+TEST_P(DuringACheckpoint, ADeathIsReportedAndThePartialCheckpointIsRemoved) {
   auto& run = start();
   const pid_t victim = a_device();
   ASSERT_NE(victim, 0);
@@ -359,7 +359,7 @@ void send_what_is_not_ucx(std::uint16_t port) {
   ::close(socket);
 }
 
-TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
+TEST_F(Quickstart, APeerThatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
   for (const std::string& role : {std::string("device"), std::string("driver")}) {
     auto& run = processes_.start(
         "weft", run_into("out_" + role, {"training.steps=100000", "checkpoint.every=100000"}));

@@ -176,7 +176,7 @@ TEST_F(Recovery, ADriverThatDiesWithAllDevicesGoesOnFromItsCheckpoint) {
   EXPECT_TRUE(processes_.none_left());
 }
 
-TEST_F(Recovery, WhatIsEditedDuringARunIsForTheNextRun) {
+TEST_F(Recovery, EditsDuringARunApplyToTheNextRun) {
   auto& csv = processes_.run(
       "weft", {"schedule", "show", "eager-1f1b", "--stages", "2", "--microbatches", "8", "--csv"});
   ASSERT_EQ(csv.wait(), 0) << csv.text();
@@ -236,7 +236,7 @@ TEST_F(Recovery, ADeathBeforeTheFirstCopyBeginsAnew) {
   expect_undisturbed(run, "out");
 }
 
-TEST_F(Recovery, WhatDiesTooOftenEndsTheRunWithEveryCause) {
+TEST_F(Recovery, TooManyDeathsEndTheRunWithEveryCause) {
   auto& run = processes_.start(
       "weft", run_into("out", {"training.steps=1000000", "recovery={restarts: 2, within: 1h}"}));
   for (int death = 0; death < 3; ++death) {
@@ -407,7 +407,7 @@ TEST_F(Recovery, AnAgentThatIsBackBeforeItsEndIsNoticedIsAccepted) {
   EXPECT_TRUE(processes_.none_left());
 }
 
-TEST_F(Recovery, ASpareThatIsNoHostIsToldWithItsPlaceAndTheNearest) {
+TEST_F(Recovery, AnUnknownSpareIsReportedWithItsPlaceAndTheNearestName) {
   auto& run = processes_.run("weft", run_into("out", {"recovery={spares: [worker2], within: 0s}"}));
   EXPECT_EQ(run.wait(), 2);
   EXPECT_THAT(run.text(), AllOf(HasSubstr("cluster.hosts has no host 'worker2'"),

@@ -40,7 +40,7 @@ data: {{text: text.txt, tokenizer: bytes, cache: cache}}
   RealProcesses processes_;
 };
 
-TEST_F(StrategyCommand, WhatItShowsARunTakesAndTrainsTheSame) {
+TEST_F(StrategyCommand, ARunWithTheShownStrategyTrainsTheSame) {
   auto& show = processes_.run("weft", {"strategy", "show", "cube.yaml"});
   ASSERT_EQ(show.wait(), 0) << show.text();
   EXPECT_THAT(show.text(), StartsWith("weft-strategy 1\nmesh cube i=1 j=2 l=2\ngather"));
@@ -153,7 +153,7 @@ TEST_F(StrategyCommand, RulesBecomeAFileThatItChecks) {
   EXPECT_EQ(check.wait(), 0) << check.text();
 }
 
-TEST_F(StrategyCommand, ShowsEachMeshAndRefusesWhatItCannotDo) {
+TEST_F(StrategyCommand, ShowsEachMeshAndRefusesUnknownMeshes) {
   const auto said = [&](const std::vector<std::string>& words, int status) {
     std::vector<std::string> all{"strategy"};
     all.insert(all.end(), words.begin(), words.end());

@@ -15,7 +15,7 @@ class TestClock final : public Clock {
   TimePoint now_{};
 };
 
-TEST(SecondsPerRun, LeavesOutWhatHappensOnce) {
+TEST(SecondsPerRun, ExcludesOneTimeCosts) {
   TestClock clock;
   std::int64_t largest = 0;
   const auto run = [&](std::int64_t count) {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
 #include "tests/support/detached_device.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::test {
 namespace {
@@ -59,13 +60,9 @@ TEST(StepEngine, CountsTheOptimizersMemory) {
 
 TEST(StepEngine, RefusesUnknownNames) {
   CpuDevice cpu;
-  try {
-    make_step_engine("jit", make_step_model("tiny", 0, DType::kF32), cpu);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_EQ(error.message(), "there is no engine 'jit'; there are evaluate, runtime");
-  }
+  EXPECT_THAT([&] { make_step_engine("jit", make_step_model("tiny", 0, DType::kF32), cpu); },
+              throws_error(ErrorCode::kInvalidArgument,
+                           testing::Eq("there is no engine 'jit'; there are evaluate, runtime")));
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "apps/models/u_transformer_graph.h"
 #include "core/autodiff/differentiate.h"
-#include "core/base/error.h"
 
 namespace weft::test {
 
@@ -49,16 +46,6 @@ bool trains_every_parameter(const Model& model) {
   return std::ranges::all_of(model.graph.parameters(), [&](const Parameter& parameter) {
     return std::ranges::count(training.gradients, parameter.value, &Gradient::parameter) > 0;
   });
-}
-
-/// Returns the message that a function throws, or "accepted".
-inline std::string refusal(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "accepted";
 }
 
 }  // namespace weft::test

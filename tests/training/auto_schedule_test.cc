@@ -11,6 +11,7 @@
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/plan_memory.h"
 #include "mesh/runtime/in_process_training.h"
+#include "tests/support/thrown_error.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -230,18 +231,13 @@ TEST(PipelineMemory, TooLittleIsExplained) {
   layout.memory = most_memory(plan_for(layout));
   EXPECT_NO_THROW(plan_for(layout));
   --*layout.memory;
-  try {
-    plan_for(layout);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    EXPECT_THAT(error.message(), HasSubstr("schedule 'gpipe' needs"));
-    EXPECT_THAT(error.message(), HasSubstr("but pipeline.memory is"));
-    EXPECT_THAT(error.message(), HasSubstr("a schedule that holds fewer microbatches"));
-  }
+  EXPECT_THAT([&] { plan_for(layout); },
+              throws_error(ErrorCode::kInvalidConfig, "schedule 'gpipe' needs",
+                           "but pipeline.memory is", "a schedule that holds fewer microbatches"));
   layout.schedule = "auto";
   layout.memory = 1000;
-  EXPECT_THROW(plan_for(layout), Error);
+  EXPECT_THAT([&] { plan_for(layout); },
+              throws_error(ErrorCode::kInvalidConfig, "but pipeline.memory is"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "mesh/plan/plan_memory.h"
 #include "mesh/plan/plan_text.h"
 #include "mesh/runtime/in_process_training.h"
+#include "tests/support/thrown_error.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -120,7 +121,7 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   }
 }
 
-TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNotNoticeIt) {
+TEST_P(SmallBuffer, GatheringFromCopiesGivesTheCopiedStateAndDoesNotChangeSteps) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
@@ -193,7 +194,8 @@ TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAny
           .copies_checkpoints())
       << "what is planned anew from its layout decides alike";
   config.memory = most_pausing - 1;
-  EXPECT_THROW(plan(), Error) << "pipeline.memory is too little either way";
+  EXPECT_THAT([&] { plan(); }, throws_error(ErrorCode::kInvalidConfig, "but pipeline.memory is"))
+      << "pipeline.memory is too little either way";
 
   config.memory = most - 1;
   for (std::uint32_t i = 0; i < pausing.topology.num_devices() - 1; ++i)
@@ -230,15 +232,11 @@ TEST(InProcess, AFailingReadEndsTheStepOnAllDevicesAndNamesTheCause) {
       plan_of(master_cases()[7], "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast);
   Broken batches;
   mesh::InProcessTraining training(plan, batches, 7);
-  try {
-    training.run(train_step(0));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-    EXPECT_THAT(error.message(),
-                ::testing::MatchesRegex("reading the input 'targets' of step 0, microbatch 2, on "
-                                        "[a-z0-9,]+\\[[0-9,]+\\]: the token file is damaged"));
-  }
+  EXPECT_THAT([&] { training.run(train_step(0)); },
+              throws_error(
+                  ErrorCode::kDataLoss,
+                  ::testing::MatchesRegex("reading the input 'targets' of step 0, microbatch 2, on "
+                                          "[a-z0-9,]+\\[[0-9,]+\\]: the token file is damaged")));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "tests/support/detached_device.h"
 #include "tests/support/fake_collectives.h"
 #include "tests/support/gpu_places.h"
+#include "tests/support/thrown_error.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -200,7 +201,9 @@ TEST(DeviceCollectives, APlanThatNeedsThemIsRefusedWithoutThem) {
   RandomBatches batches({kRows, kVocabulary, 11});
   DetachedDevice device;
   const mesh::TrainingPlan plan = plan_with_gpus({master_cases()[1], "1f1b"});
-  EXPECT_THROW(mesh::InProcessTraining(plan, batches, 7, {}, &device), Error);
+  EXPECT_THAT([&] { mesh::InProcessTraining(plan, batches, 7, {}, &device); },
+              throws_error(ErrorCode::kInvalidArgument,
+                           "the plan needs device collectives, but none are given"));
 }
 
 /// Calls a function when a certain batch is read.
@@ -246,7 +249,8 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
         EXPECT_THAT(error->message(),
                     AnyOf(HasSubstr("(the device is at '"), HasSubstr("has died")));
         // The epoch has ended. No step can start in it.
-        EXPECT_THROW(training.run(train_step(2)), Error);
+        EXPECT_THAT([&] { training.run(train_step(2)); },
+                    throws_error(ErrorCode::kCancelled, "another device of this run failed"));
       }
     }
   }

@@ -14,6 +14,7 @@
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/vocabulary.h"
 #include "tests/support/detached_device.h"
+#include "tests/support/thrown_error.h"
 #include "tests/training/layouts.h"
 #include "tests/training/train_then_validate.h"
 
@@ -218,16 +219,10 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<1>(test.param) == SharedModel::kGpt ? "_gpt" : "_tied");
     });
 
-/// Returns the error of a layout with a shared vocabulary, or "accepted".
+/// Returns the error of a layout with a shared vocabulary; empty if it is accepted.
 std::string vocabulary_refusal(const Shared& shared, VocabularyMode mode,
                                const mesh::ModelGraphs& model) {
-  try {
-    plan_of(shared, mode, model);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig) << error.message();
-    return error.message();
-  }
-  return "accepted";
+  return error_message(ErrorCode::kInvalidConfig, [&] { plan_of(shared, mode, model); });
 }
 
 TEST(VocabularyRefusals, SayWhatToDo) {
@@ -239,18 +234,16 @@ TEST(VocabularyRefusals, SayWhatToDo) {
       testing::HasSubstr("goes with the schedule 1f1b, not with zb-h1"));
 }
 
-/// Returns the error of a custom schedule, or "".
-std::string own_schedule_refusal(VocabularyMode mode, const mesh::Schedule& schedule) {
+/// Returns the error of a custom schedule; empty if it is accepted.
+std::string own_schedule_refusal(VocabularyMode mode, const mesh::Schedule& schedule,
+                                 ErrorCode code = ErrorCode::kInvalidArgument) {
   const Shared shared{"two", {{1, 1}, {1, 1}}};
   mesh::ParallelConfig layout = layout_of(shared, mode);
   layout.own_schedule = schedule;
   const Case c{shared.name, shared.meshes, {}, false};
-  try {
+  return error_message(code, [&] {
     mesh::make_training_plan(layout, shared_graphs(SharedModel::kGpt), places_of(c));
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  });
 }
 
 TEST(VocabularyRefusals, ASchedulesPassesMustBeThoseOfTheRun) {
@@ -258,18 +251,22 @@ TEST(VocabularyRefusals, ASchedulesPassesMustBeThoseOfTheRun) {
   request.vocabulary = VocabularyMode::kVocab2;
   const mesh::Schedule good = make_schedule(request);
   EXPECT_EQ(own_schedule_refusal(VocabularyMode::kVocab2, good), "");
-  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab1, good), "");
-  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kLast, good),
+  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kVocab1, good),
+              testing::HasSubstr("but 'vocab-1' has 2; ask for vocab-2"));
+  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kLast, good, ErrorCode::kInvalidConfig),
               testing::HasSubstr("is a vocabulary pass"));
   request.vocabulary = VocabularyMode::kLast;
-  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, make_schedule(request)), "");
+  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kVocab2, make_schedule(request)),
+              testing::HasSubstr("has no passes S, but the vocabulary is 'vocab-2'"));
   for (const mesh::ActionKind kind :
        {mesh::ActionKind::kVocabularyScores, mesh::ActionKind::kVocabularyGrads,
         mesh::ActionKind::kInputForward, mesh::ActionKind::kInputBackward}) {
     mesh::Schedule incomplete = good;
     const auto at = std::ranges::find(incomplete.actors[1], kind, &mesh::Action::kind);
     incomplete.actors[1].erase(at);
-    EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, incomplete), "") << to_string(kind);
+    EXPECT_THAT(own_schedule_refusal(VocabularyMode::kVocab2, incomplete),
+                testing::HasSubstr("actor 1: there is no " + std::string(to_string(kind)) +
+                                   " of microbatch 0"));
   }
   mesh::Schedule early = good;
   const auto scores =
@@ -277,7 +274,8 @@ TEST(VocabularyRefusals, ASchedulesPassesMustBeThoseOfTheRun) {
   const auto grads =
       std::ranges::find(early.actors[0], mesh::ActionKind::kVocabularyGrads, &mesh::Action::kind);
   std::swap(*scores, *grads);
-  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, early), "");
+  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kVocab2, early),
+              testing::HasSubstr("0T0 comes before 0S0, but needs the exchange"));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ class AgentCommands : public ::testing::Test {
   ActorRef<Agent> own, of_head, of_stranger;
 };
 
-TEST_F(AgentCommands, BeforeItJoinsItObeysNobody) {
+TEST_F(AgentCommands, CommandsBeforeTheAgentJoinsAreRefused) {
   expect_refused(of_head);
   expect_refused(own);
   EXPECT_EQ(shut_downs, 0);
@@ -133,7 +133,7 @@ TEST_F(AgentCommands, ItObeysTheHeadThatItHasJoinedAndNotTheOneBefore) {
   expect_refused(of_stranger);
 }
 
-TEST_F(AgentCommands, NobodyElseSaysWhoTheHeadIs) {
+TEST_F(AgentCommands, OnlyTheHeadNamesTheHead) {
   EXPECT_EQ(
       error_of([&] { (void)of_stranger.call<&Agent::prepare_join>(stranger.self()).get(); }).code(),
       ErrorCode::kInvalidArgument);

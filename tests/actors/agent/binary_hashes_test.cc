@@ -8,6 +8,7 @@
 #include "core/base/sha256.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -70,7 +71,8 @@ TEST_F(BinarySha256, NeedsNoFolder) {
   keep();  // the cache folder exists and would be used
   EXPECT_EQ(binary_sha256(binary_, ""), sha256_file(binary_));
   EXPECT_EQ(binary_sha256(binary_, folder_.path() / "none"), sha256_file(binary_));
-  EXPECT_THROW(binary_sha256(folder_.path() / "missing", kept_), Error);
+  EXPECT_THAT([&] { binary_sha256(folder_.path() / "missing", kept_); },
+              test::throws_error(ErrorCode::kNotFound, "cannot read"));
 }
 
 }  // namespace

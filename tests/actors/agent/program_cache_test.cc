@@ -86,7 +86,7 @@ TEST_F(KeptProgramsTest, AnotherProgramOfTheNameHasItsOwnPlace) {
   EXPECT_FALSE(fs::exists(folder_ / "kept"));
 }
 
-TEST_F(KeptProgramsTest, WhatWasReplacedBeforeItWasKeptIsNotTakenForIt) {
+TEST_F(KeptProgramsTest, ABinaryReplacedBeforeItsCopyWasKeptIsNotFound) {
   const ProgramCache programs(folder_ / "kept", "");
   const fs::path binary = folder_ / "bin/gpt";
   const std::string sha256 = sha256_file(binary);

@@ -78,7 +78,7 @@ TEST_F(RunHistoryTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAg
   EXPECT_EQ(history.all().size(), 2u);
 }
 
-TEST_F(RunHistoryTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
+TEST_F(RunHistoryTest, ALateExitReportOfAProgramCounts) {
   StateStore store(directory_);
   RunHistory history(store);
   history.begin(process(5), "run train", 50);

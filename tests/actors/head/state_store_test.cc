@@ -66,7 +66,7 @@ TEST_F(StateStoreTest, KeepsTheClusterAndGrowsTheTerm) {
   EXPECT_EQ(events[0].text, "worker0 joined");
 }
 
-TEST_F(StateStoreTest, WhatAnotherUserMayHaveMadeIsNoState) {
+TEST_F(StateStoreTest, AStateDirectoryThatAnotherUserMayHaveMadeIsRefused) {
   const std::filesystem::path open = directory_ / "open";
   std::filesystem::create_directories(directory_ / "own");
   std::filesystem::create_directories(open);
@@ -324,13 +324,9 @@ TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {
 
 TEST_F(StateStoreTest, SecondHeadOnOneDirectoryIsRefused) {
   StateStore first(directory_);
-  try {
-    StateStore second(directory_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("another head runs on the state directory"));
-  }
+  EXPECT_THAT([&] { StateStore second(directory_); },
+              test::throws_error(ErrorCode::kFailedPrecondition,
+                                 "another head runs on the state directory"));
 }
 
 }  // namespace

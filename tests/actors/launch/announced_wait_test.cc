@@ -7,7 +7,7 @@
 namespace weft::actors::internal {
 namespace {
 
-TEST(AnnouncedWait, SaysOnceWhatIsWaitedForAndForHowLong) {
+TEST(AnnouncedWait, ReportsOnceWhatIsAwaitedAndForHowLong) {
   std::promise<std::string> said;
   AnnouncedWait wait(
       "a host", std::chrono::seconds(20), [&](const std::string& text) { said.set_value(text); },
@@ -15,7 +15,7 @@ TEST(AnnouncedWait, SaysOnceWhatIsWaitedForAndForHowLong) {
   EXPECT_EQ(said.get_future().get(), "waiting for a host (at most 20 s)");
 }
 
-TEST(AnnouncedWait, AWaitThatIsShortIsNotTold) {
+TEST(AnnouncedWait, AShortWaitIsNotReported) {
   int told = 0;
   {
     AnnouncedWait wait(

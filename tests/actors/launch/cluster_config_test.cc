@@ -5,22 +5,13 @@
 
 #include "actors/launch/role_arguments.h"
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST(ClusterConfig, ReadsHostsInOrder) {
   const auto document = ConfigDocument::parse(
@@ -44,11 +35,13 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
       ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
   EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).device.deterministic);
   const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
+                                  [&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
               HasSubstr("has no effect with `device: cpu`"));
   const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
   EXPECT_EQ(
-      error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
+      test::error_message(ErrorCode::kInvalidConfig,
+                          [&] { parse_cluster(wrong.root().at("cluster")); }),
       "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cuda'?");
 }
 
@@ -62,7 +55,9 @@ TEST(ClusterConfig, CapsTheMemoryOfDeviceProcesses) {
   EXPECT_EQ(memory(""), 0u) << "no cap";
   EXPECT_EQ(memory("memory: 0B"), 0u);
   EXPECT_EQ(memory("memory: 0"), 0u);
-  const auto refused = [&](const std::string& text) { return error_of([&] { memory(text); }); };
+  const auto refused = [&](const std::string& text) {
+    return test::error_message(ErrorCode::kInvalidConfig, [&] { memory(text); });
+  };
   const std::string size =
       "f:1:19: cluster.memory: expected a size with its unit, such as 64KiB, "
       "1.5GiB, found ";
@@ -81,7 +76,8 @@ TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
       "threads_per_devise: 1\n",
       "f", {});
   EXPECT_EQ(
-      error_of([&] { parse_cluster(document.root().at("cluster")); }),
+      test::error_message(ErrorCode::kInvalidConfig,
+                          [&] { parse_cluster(document.root().at("cluster")); }),
       "f:2:13: cluster.launcher: expected one of local, manual, found 'locl'; did you mean "
       "'local'?\n"
       "f:3:30: cluster.hosts[0].devices: expected a whole number from 1 to 1024, found '0'\n"
@@ -115,9 +111,11 @@ TEST(RecoveryConfig, ReportsAllProblemsAtOnce) {
       "copyevery: 3\n",
       "f", {});
   EXPECT_EQ(
-      error_of([&] {
-        parse_recovery(document.root().at("recovery"), {{"worker0"}, {"worker1"}, {"worker2"}});
-      }),
+      test::error_message(
+          ErrorCode::kInvalidConfig,
+          [&] {
+            parse_recovery(document.root().at("recovery"), {{"worker0"}, {"worker1"}, {"worker2"}});
+          }),
       "f:2:13: recovery.restarts: expected a whole number from 0 to 1000000, found '-1'\n"
       "f:3:12: recovery.spares[0]: cluster.hosts has no host 'worker3', only worker0, worker1, "
       "worker2; did you mean 'worker0'?\n"
@@ -130,14 +128,16 @@ TEST(RecoveryConfig, ReportsAllProblemsAtOnce) {
 TEST(RunHeader, AnAppWhoseNameIsTooLongDoesNotExist) {
   const std::string path = "/" + std::string(300, 'a');
   const auto document = ConfigDocument::parse("name: x\napp: " + path + "\nmodel: {}\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
+                                  [&] { parse_run_header(document, program_directory()); }),
               HasSubstr("f:2:6: app: there is no executable /aaa"));
 }
 
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
   const auto document =
       ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
+                                  [&] { parse_run_header(document, program_directory()); }),
               ::testing::AllOf(HasSubstr("f:2:6: app: there is no executable"),
                                HasSubstr("did you mean 'test_actors_launch'?")));
   const auto good = ConfigDocument::parse("name: x\napp: test_actors_launch\nmodel: {}\n", "f", {});
@@ -147,7 +147,8 @@ TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
 
 TEST(RunHeader, NameBecomesAFolderSoItMustBePlain) {
   const auto document = ConfigDocument::parse("name: ../x\napp: nothing_there\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
+                                  [&] { parse_run_header(document, program_directory()); }),
               ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of at most 100 letters"),
                                HasSubstr("f:2:6: app:")));
 }
@@ -159,10 +160,15 @@ TEST(RoleArguments, ReadsBothSpellings) {
   EXPECT_THAT(arguments.all("set"), ElementsAre("a=1", "b=2"));
   EXPECT_TRUE(arguments.has("json"));
   EXPECT_EQ(arguments.number("slot"), 7u);
-  EXPECT_THROW(arguments.number("set"), Error);
-  EXPECT_THROW(arguments.get("out"), Error);
-  EXPECT_THROW(RoleArguments({"--slot"}, {}), Error);
-  EXPECT_THROW(RoleArguments({"word"}, {}), Error);
+  EXPECT_THAT(
+      [&] { arguments.number("set"); },
+      test::throws_error(ErrorCode::kInvalidArgument, "--set b=2: expected a whole number"));
+  EXPECT_THAT([&] { arguments.get("out"); },
+              test::throws_error(ErrorCode::kInvalidArgument, "--out is missing"));
+  EXPECT_THAT([&] { RoleArguments({"--slot"}, {}); },
+              test::throws_error(ErrorCode::kInvalidArgument, "--slot needs a value"));
+  EXPECT_THAT([&] { RoleArguments({"word"}, {}); },
+              test::throws_error(ErrorCode::kInvalidArgument, "unexpected argument 'word'"));
 }
 
 }  // namespace

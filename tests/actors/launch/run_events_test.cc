@@ -22,7 +22,7 @@ TEST(RunEvents, ALineHasTheTimeInUtcAndWhatIsKnown) {
       "{\"time\":\"1970-01-01T00:00:00.000Z\",\"kind\":\"interruption\",\"cause\":\"SIGINT\"}\n");
 }
 
-TEST(RunEvents, WhatIsNotUtf8IsReplaced) {
+TEST(RunEvents, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_THAT(to_json_line({"failed", "log: \xff\xfe"}, 0),
               ::testing::HasSubstr("log: \xef\xbf\xbd"));
 }

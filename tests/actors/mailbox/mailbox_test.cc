@@ -107,7 +107,7 @@ TEST(Mailbox, CancelTakesAWaitingCallOutAndCountsItAsConsumed) {
   EXPECT_EQ(reports[0].credit.consumed_messages, 2u);
 }
 
-TEST(Mailbox, AClosedOneReturnsWhatWaitedAndTakesNoMore) {
+TEST(Mailbox, AClosedMailboxReturnsWaitingCallsAndTakesNoMore) {
   const auto route = std::make_shared<FakeRoute>();
   Mailbox mailbox(ActorId(1), {});
   (void)push(mailbox, envelope(route, 1));

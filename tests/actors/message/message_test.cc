@@ -6,6 +6,7 @@
 
 #include "actors/message/message_frames.h"
 #include "core/base/philox.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -160,16 +161,19 @@ TEST(MessageAssembler, RefusesOtherFramesInBetweenShortPartsAndTooMuch) {
   {
     MessageAssembler assembler;
     (void)assembler.add(frame(MessageKind::kCall, part.size(), true), part);
-    EXPECT_THROW((void)assembler.add(frame(MessageKind::kReply, 8, false), payload(8)), Error);
+    EXPECT_THAT([&] { (void)assembler.add(frame(MessageKind::kReply, 8, false), payload(8)); },
+                test::throws_error(ErrorCode::kDataLoss, "a reply frame inside a call message"));
   }
   {
     MessageAssembler assembler;
-    EXPECT_THROW((void)assembler.add(frame(MessageKind::kCall, 8, true), payload(8)), Error);
+    EXPECT_THAT([&] { (void)assembler.add(frame(MessageKind::kCall, 8, true), payload(8)); },
+                test::throws_error(ErrorCode::kDataLoss, "has 8 bytes instead of"));
   }
   MessageAssembler assembler;
   for (std::size_t i = 0; i < kMaxMessageBytes / kMaxFrameBody; ++i)
     (void)assembler.add(frame(MessageKind::kCall, part.size(), true), part);
-  EXPECT_THROW((void)assembler.add(frame(MessageKind::kCall, part.size(), true), part), Error);
+  EXPECT_THAT([&] { (void)assembler.add(frame(MessageKind::kCall, part.size(), true), part); },
+              test::throws_error(ErrorCode::kDataLoss, "a message is longer than"));
 }
 
 }  // namespace

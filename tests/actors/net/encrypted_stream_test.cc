@@ -103,7 +103,7 @@ TEST(EncryptedStream, BytesOfAllSizesArriveWhole) {
     }
 }
 
-TEST(EncryptedStream, WhatTheSocketDoesNotTakeAtOnceLeavesLaterAndOnce) {
+TEST(EncryptedStream, BytesBeyondAPartialWriteAreSentLaterAndOnce) {
   End one(kOneSide), other(kOtherSide);
   other.begin();
   const Bytes said = pattern(200'000);
@@ -125,7 +125,7 @@ TEST(EncryptedStream, AWriteIsOneRecordThatShowsNothing) {
   EXPECT_EQ(larger.write(pattern(kMaxPlaintextRecord + 1)).size(), kMaxPlaintextRecord + 1 + 40);
 }
 
-TEST(EncryptedStream, EveryChangedBitEndsIt) {
+TEST(EncryptedStream, EveryFlippedBitClosesTheStream) {
   End one(kOneSide);
   const Bytes first = one.write(pattern(24)), second = one.write(pattern(24, 1));
   const Bytes third = one.write(pattern(70'000));
@@ -138,7 +138,7 @@ TEST(EncryptedStream, EveryChangedBitEndsIt) {
   }
 }
 
-TEST(EncryptedStream, WhatIsRepeatedLeftOutReorderedOrPutInEndsIt) {
+TEST(EncryptedStream, ARepeatedMissingReorderedOrForeignRecordClosesTheStream) {
   End one(kOneSide);
   const Bytes first = one.write(pattern(24)), second = one.write(pattern(40)),
               third = one.write(pattern(56));
@@ -153,7 +153,7 @@ TEST(EncryptedStream, WhatIsRepeatedLeftOutReorderedOrPutInEndsIt) {
   expect_damage(kOtherSide, {first, first, second, third}, pattern(24));
 }
 
-TEST(EncryptedStream, WhatIsSentBackToItsSenderEndsIt) {
+TEST(EncryptedStream, ARecordReflectedToItsSenderClosesTheStream) {
   End one(kOneSide);
   expect_damage(kOneSide, {one.write(pattern(24))}, {});
 }
@@ -168,7 +168,7 @@ TEST(EncryptedStream, AProcessorWithoutAesSpeaksToOneThatHasIt) {
   if (kCipher != one.cipher) expect_damage(kOtherSide, {End(one).write(pattern(24))}, {});
 }
 
-TEST(EncryptedStream, OtherKeysEndIt) {
+TEST(EncryptedStream, WrongKeysCloseTheStream) {
   End one(kOneSide);
   StreamKeys others = kOtherSide;
   others.receives[31] = std::byte{1};
@@ -187,7 +187,7 @@ TEST(EncryptedStream, ACutRecordIsNeverRead) {
   EXPECT_EQ(other.error->code(), ErrorCode::kUnavailable) << "as of a process that has ended";
 }
 
-TEST(EncryptedStream, WhatCameWithTheLastPlainBytesIsReadFirst) {
+TEST(EncryptedStream, BytesReceivedWithThePlainGreetingAreReadFirst) {
   End one(kOneSide);
   const Bytes first = one.write(pattern(500)), second = one.write(pattern(300, 1));
   End other(kOtherSide, 64 << 10, Bytes(first.begin(), first.begin() + 100));

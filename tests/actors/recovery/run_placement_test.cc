@@ -190,7 +190,7 @@ std::optional<int> best_of(const Case& made, const std::vector<Missing>& missing
   return best;
 }
 
-TEST(RunPlacement, FindsAPlacementWheneverThereIsOneAndLeavesWhoCanStay) {
+TEST(RunPlacement, FindsAPlacementIfOneExistsAndMovesNoDeviceWithoutNeed) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);

@@ -130,14 +130,13 @@ TEST(ForkLauncher, DestructorLeavesNothingBehind) {
 
 TEST(ForkLauncher, ExecutableThatDoesNotExistIsAnError) {
   ForkLauncher launcher;
-  try {
-    launcher.launch({"agent worker0", {"/nowhere/weft"}, {}, ""}, {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_EQ(error.message(),
-              "cannot run /nowhere/weft as agent worker0: No such file or directory");
-  }
+  EXPECT_THAT(
+      [&] {
+        launcher.launch({"agent worker0", {"/nowhere/weft"}, {}, ""}, {});
+      },
+      test::throws_error(
+          ErrorCode::kFailedPrecondition,
+          testing::Eq("cannot run /nowhere/weft as agent worker0: No such file or directory")));
 }
 
 TEST(ForkLauncher, NothingIsLoggedWhereAnotherUsersLinkLeads) {

@@ -104,7 +104,7 @@ TEST(Incident, TheStackOfACrashTakesNoRoomFromWhatWasSaidBefore) {
   EXPECT_EQ(evidence.tail_lines.size(), 20u);
 }
 
-TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
+TEST(Incident, AnUnreadLogIsNotReportedAsEmpty) {
   ExitReport evidence;
   evidence.log_file = "/tmp/there/is/no/such/folder/front.0.log";
   EXPECT_EQ(evidence.log_note(),

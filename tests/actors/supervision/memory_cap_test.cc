@@ -104,7 +104,7 @@ class DataLimit : public ::testing::Test {
   const test::ScratchFolder scratch_;
 };
 
-TEST_F(DataLimit, IsToldToTheChildWhoseThreadsHaveSmallStacksAndOneArena) {
+TEST_F(DataLimit, TheChildKnowsItAndHasSmallStacksAndOneArena) {
   const ExitReport evidence = run("says");
   EXPECT_TRUE(evidence.exited_cleanly());
   EXPECT_THAT(evidence.tail_lines,
@@ -152,7 +152,7 @@ std::vector<std::string> groups_left() {
   return found;
 }
 
-TEST(ControlGroup, KillsWhoComesToItsCapAndTheEvidenceNamesIt) {
+TEST(ControlGroup, KillsAProcessAtItsCapAndTheEvidenceNamesTheCap) {
   if (const std::string problem = no_groups_here(); !problem.empty())
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
   const ExitReport evidence = run_child("touches", "/");
@@ -165,7 +165,7 @@ TEST(ControlGroup, KillsWhoComesToItsCapAndTheEvidenceNamesIt) {
   EXPECT_THAT(groups_left(), Each(Not(HasSubstr(fmt::format(".{}.", ::getpid())))));
 }
 
-TEST(ControlGroup, IsToldToTheChildWhichKeepsItsStacks) {
+TEST(ControlGroup, TheChildKnowsItAndKeepsItsStacks) {
   if (const std::string problem = no_groups_here(); !problem.empty())
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
   const ExitReport evidence = run_child("says", "/");

@@ -57,7 +57,7 @@ TEST(RestartBudget, ADeathOfAnUnknownProcessCountsEachTime) {
   EXPECT_EQ(budget.record_death({.cause = "a connection"}, moment(2s)).restart, 2u);
 }
 
-TEST(RestartBudget, WhatFailsByItselfTwiceAlikeWithoutAStepIsOverAndWithOneGoesOn) {
+TEST(RestartBudget, TwoEqualFailuresWithoutAStepBetweenEndTheRun) {
   RestartBudget budget(10, 10min);
   EXPECT_EQ(budget.record_death(death("w0 1", "SIGSEGV: at #"), moment(1s)).restart, 1u);
   budget.step_done();

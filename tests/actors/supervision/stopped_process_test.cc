@@ -29,7 +29,7 @@ TEST(StoppedTimer, TellsOnceWhenEveryLookOfTheWholeLimitHasSeenItStopped) {
   EXPECT_EQ(told, 1);
 }
 
-TEST(StoppedTimer, OneThatWentOnMeanwhileBeginsAnew) {
+TEST(StoppedTimer, AProcessThatRanInBetweenRestartsTheTimer) {
   ManualClock clock;
   StoppedTimer timer;
   for (int i = 0; i < 100; ++i, clock.advance(kLook))

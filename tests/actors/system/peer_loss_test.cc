@@ -209,8 +209,11 @@ TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
   start(options, worker_options);
   auto pondering = oracle.call<&Oracle::ponder>();
   EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
-  EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(),
-               Error);  // waits behind ponder(): only heartbeats are sent
+  EXPECT_THAT(
+      [&] { (void)oracle.within(1500ms).call<&Oracle::answer>(1).get(); },
+      test::throws_error(
+          ErrorCode::kDeadlineExceeded,
+          "had no result by its deadline"));  // waits behind ponder(): only heartbeats are sent
   EXPECT_EQ(lost_count(), 0u);
   proxy->stall();
   const Error error = error_of([&] { (void)pondering.get(); });
@@ -270,7 +273,7 @@ TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
   EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }
 
-TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
+TEST(Connecting, AMissingListenerIsAReadableErrorInTime) {
   System driver(of_gpt("driver"));
   Address nowhere{"127.0.0.1", 0};
   {

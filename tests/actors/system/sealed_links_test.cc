@@ -88,7 +88,7 @@ std::vector<std::pair<MessageKind, std::string>> plain_frames(const std::string&
   return frames;
 }
 
-TEST(SealedLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
+TEST(SealedLinks, CallsOfAllSizesGoBothWaysUnreadableInBetween) {
   System one(plain("one"));
   (void)one.host<Safe>("safe");
   Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
@@ -261,7 +261,7 @@ TEST(SealedLinks, ARefusalBeforeTheProofsIsNoEvidence) {
   EXPECT_THAT(error.message(), HasSubstr("go away"));
 }
 
-TEST(SealedLinks, WhoWantsTheHeadGetsNobodyElse) {
+TEST(SealedLinks, AConnectionToTheHeadIsNotMadeToAnotherProcess) {
   LogLines lines;
   System agent(plain("agent", &lines)), driver(plain("driver"));
   auto options = plain("head");
@@ -278,7 +278,7 @@ TEST(SealedLinks, WhoWantsTheHeadGetsNobodyElse) {
   EXPECT_EQ(driver.connect(head.listen({"127.0.0.1", 0}), 10s, {.head = true}).name, "head");
 }
 
-TEST(SealedLinks, WhoWantsTheHeadGetsNoOtherProcessToWhichItIsConnected) {
+TEST(SealedLinks, AConnectionToTheHeadIsNotMadeToAConnectedProcessAtItsAddress) {
   System agent(plain("agent")), driver(plain("driver"));
   const Address at = agent.listen({"127.0.0.1", 0});
   // Models a port of an ended head that was given to another process.
@@ -290,7 +290,7 @@ TEST(SealedLinks, WhoWantsTheHeadGetsNoOtherProcessToWhichItIsConnected) {
   EXPECT_EQ(driver.peers().size(), 1u);
 }
 
-TEST(SealedLinks, WhoWantsTheHeadKeepsItsConnectionToTheHead) {
+TEST(SealedLinks, ASecondConnectToTheHeadKeepsTheConnection) {
   auto options = plain("head");
   options.is_head = true;
   System head(options), driver(plain("driver"));
@@ -304,7 +304,7 @@ TEST(SealedLinks, WhoWantsTheHeadKeepsItsConnectionToTheHead) {
   EXPECT_EQ(lost, 0);
 }
 
-TEST(SealedLinks, WhoWantsAProcessGetsNobodyElse) {
+TEST(SealedLinks, AConnectionToAProcessIsNotMadeToAnotherProcess) {
   System agent(plain("agent")), device(plain("device"));
   const Address at = agent.listen({"127.0.0.1", 0});
   const Error error = error_of([&] { (void)device.connect(at, 10s, {.process = ProcessId(7)}); });

@@ -136,7 +136,7 @@ TEST(Token, AnotherTokenIsRefusedAndBothSidesSayWhy) {
   EXPECT_TRUE(worker.peers().empty());
 }
 
-TEST(Token, WithoutOneNobodyIsCalledAndNobodyIsHeard) {
+TEST(Token, WithoutATokenNoConnectionIsMadeOrAccepted) {
   System nobody{SystemOptions{}};
   EXPECT_EQ(error_of([&] {
               (void)nobody.listen({"127.0.0.1", 0});
@@ -148,7 +148,7 @@ TEST(Token, WithoutOneNobodyIsCalledAndNobodyIsHeard) {
             ErrorCode::kFailedPrecondition);
 }
 
-TEST(Token, NothingIsReadOfWhoHasNotProvenIt) {
+TEST(Token, NothingIsReadFromAnUnauthenticatedPeer) {
   System worker(of_gpt("worker0"));
   const Address at = worker.listen({"127.0.0.1", 0});
   {
@@ -209,7 +209,7 @@ TEST(Versions, AnotherMajorGetsARefusalThatItsSideCanRead) {
       lines.has("the other side speaks protocol 4.0, this one 3.0; install the same Weft on both"));
 }
 
-TEST(HalfOpen, WhoProvesItselfGetsInBesideThousandsWhoDoNot) {
+TEST(HalfOpen, AnAuthenticatedPeerConnectsBesideThousandsOfHalfOpenConnections) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   const rlimit raised{files.rlim_max, files.rlim_max};

@@ -258,7 +258,7 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
   EXPECT_TRUE(eventually([] { return !Clerk::holding.load(); }));
 }
 
-TEST(System, OneThatShutsDownStartsNoCallAndSaysSo) {
+TEST(System, ASystemThatShutsDownRefusesCalls) {
   System caller(test::system_options("caller"));
   auto system = std::make_optional<System>(test::system_options("ending"));
   const ProcessRef there = caller.connect(system->listen({"127.0.0.1", 0}));
@@ -301,7 +301,7 @@ TEST(System, ACallCancelledAtOnceNeverGoesOn) {
   }
 }
 
-TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
+TEST(System, ACancelledCallCancelsTheCallsThatItsHandlerAwaits) {
   Cluster cluster;
   Clerk::released = false;
   const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},

@@ -41,7 +41,7 @@ class Parrot final {
   static constexpr auto endpoints = interface<"test.parrot", 1>(on<&Parrot::repeat>("repeat"));
 };
 
-TEST(TlsLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
+TEST(TlsLinks, CallsOfAllSizesGoBothWaysUnreadableInBetween) {
   System one(over(TlsMode::kAlways, "one"));
   (void)one.host<Parrot>("parrot");
   Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
@@ -103,7 +103,7 @@ TEST(TlsLinks, AnotherCertificateThanTheExpectedOneIsRefusedWithBoth) {
   EXPECT_TRUE(head.peers().empty());
 }
 
-TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
+TEST(TlsLinks, AMachineBetweenTwoTlsConnectionsIsDetected) {
   LogLines lines;
   System head(over(TlsMode::kAlways, "head", &lines));
   Between attacker(Between::Kind::kHasTls, head.listen({"127.0.0.1", 0}));
@@ -145,7 +145,7 @@ TEST(TlsLinks, PlainTextWhereTlsIsDueIsRefusedAndBothSidesSayWhy) {
   EXPECT_THAT(told, HasSubstr("refused a connection from 127.0.0.1:"));
 }
 
-TEST(TlsLinks, TlsWhereNobodySpeaksItIsRefusedAndBothSidesSayWhy) {
+TEST(TlsLinks, TlsToAPlainTextPeerFailsWithAReasonOnBothSides) {
   LogLines lines;
   System head(over(TlsMode::kNever, "head", &lines));
   const Address at = head.listen({"127.0.0.1", 0});
@@ -167,7 +167,7 @@ TEST(TlsLinks, ACertificateAndNoTlsContradictEachOther) {
               HasSubstr("--insecure disables TLS"));
 }
 
-TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
+TEST(TlsLinks, AReplayedGreetingIsRefused) {
   LogLines lines;
   System head(over(TlsMode::kNever, "head", &lines));
   const Address at = head.listen({"127.0.0.1", 0});
@@ -196,7 +196,7 @@ TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
 
 // --- replacing the token
 
-TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
+TEST(NewToken, ConnectedPeersReceiveItAndNewPeersNeedIt) {
   const auto plain = TlsMode::kBeyondLoopback;
   LogLines lines;
   System head(over(plain, "head", &lines));

@@ -9,6 +9,7 @@
 #include "apps/bench_pipeline/bench_case.h"
 #include "apps/bench_pipeline/bench_plot.h"
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -64,7 +65,7 @@ TEST(WorkloadResult, ComparesWeftsBestWithBaselineAndReference) {
   EXPECT_DOUBLE_EQ(result.arms[1].prediction_error(), 1.05 / 1.0 - 1);
 }
 
-TEST(WorkloadResult, TableSaysWhatCameOut) {
+TEST(WorkloadResult, TheTableShowsTheResults) {
   const std::string table = to_table(example());
   for (const char* part :
        {"example (emulated devices): two stages", "links of 400 Mbit/s", "1 s stands for 20 s",
@@ -145,13 +146,8 @@ TEST(PipelineCases, AreFoundByNameAndGroup) {
       cases[0].arms, [](const Arm& arm) { return arm.memory_limit_of == "eager-1f1b"; }));
   EXPECT_LT(all, all_pipeline_cases(options).size()) << "some are only run when asked for";
   options.cases = {"gpt-9b"};
-  try {
-    pipeline_cases(options);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_NE(error.message().find("gpt-2.6b"), std::string::npos) << error.message();
-  }
+  EXPECT_THAT([&] { pipeline_cases(options); },
+              test::throws_error(ErrorCode::kInvalidArgument, "gpt-2.6b"));
 }
 
 TEST(SweepPlot, DrawsALinePerSchedule) {

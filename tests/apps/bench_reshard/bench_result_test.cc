@@ -58,7 +58,7 @@ TEST(BenchResult, TableAndPictureNameEveryStrategy) {
               ::testing::AllOf(HasSubstr("Title"), HasSubstr("one, slow: 0.237")));
 }
 
-TEST(BenchResult, WhatWasPlannedOnlyHasAForecastAndNoTimes) {
+TEST(BenchResult, ACaseThatWasOnlyPlannedHasAForecastAndNoTimes) {
   BenchResult planned = result_of("planned", {});
   planned.predicted_seconds = 3.8;
   const std::vector<BenchResult> results = {result_of("fast", {2.0}), planned};
@@ -107,7 +107,7 @@ TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
   EXPECT_EQ(bench_cases(options).size(), 2u);
 }
 
-TEST(BenchCases, ATaskThatCannotBeMadeIsRefusedWithWhatThereCanBe) {
+TEST(BenchCases, AnImpossibleTaskIsRefusedWithTheLimits) {
   const auto refusal = [](const ReshardRequest& task) {
     BenchOptions options;
     options.task = task;
@@ -149,7 +149,8 @@ TEST(BenchCases, FitTheHostsThatThereAre) {
   options.cases = {"paper-3", "small-64K"};
   EXPECT_EQ(bench_cases(options).at(1).reshard.bytes(), 64u << 10);
   options.cases = {"nothing"};
-  EXPECT_THROW(bench_cases(options), Error);
+  EXPECT_THAT([&] { bench_cases(options); },
+              test::throws_error(ErrorCode::kInvalidArgument, "there is no case 'nothing'"));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(CoarseModel, LearnsFromATenthAloneAndSaysTheSameEachTime) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(CoarseModel, OutputsDoNotDependOnWhoComputesWhichBlocks) {
+TEST(CoarseModel, OutputsDoNotDependOnTheAssignmentOfBlocks) {
   const LabelledImages images = made_up(2 * BatchedClassifier::kRows + 5);
   CpuDevice device;
   const CoarseModel model = train_coarse_model(device, images, 10, kQuick);

@@ -220,7 +220,7 @@ TEST_F(ClassifierTest, TrainsOnChosenRowsAloneAndRefusesThoseOfOtherPictures) {
               HasSubstr("are not the driver's"));
 }
 
-TEST_F(ClassifierTest, MistakesAreToldWithTheirPlace) {
+TEST_F(ClassifierTest, MistakesAreReportedWithTheirPlace) {
   EXPECT_THAT(refusal("model: {kind: svm}\n"), HasSubstr("expected one of mlp, cnn"));
   EXPECT_THAT(refusal("model: {kind: cnn}\n"), HasSubstr("channels"));
   EXPECT_THAT(refusal("model: {kind: mlp, channels: [3]}\n"), HasSubstr("channels"));

@@ -25,7 +25,7 @@ TEST(CheckWords, AMistypedOptionOfAProgramGetsTheNearest) {
   reject_unknown_words(app, {"--cases=p1", "--help"});
 }
 
-TEST(CheckWords, WhatFollowsAPrefixCommandIsItsOwn) {
+TEST(CheckWords, WordsAfterAPrefixCommandAreNotChecked) {
   CLI::App app("", "weft");
   app.add_subcommand("bench")->prefix_command();
   app.add_subcommand("run")->add_option("--out");

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -66,12 +67,8 @@ TEST_F(Completion, FishAndZshHaveTheSameWords) {
   EXPECT_THAT(fish, HasSubstr("-l stages"));
   EXPECT_THAT(completion_for("zsh", app_), HasSubstr("#compdef weft"));
   EXPECT_THAT(completion_for("zsh", app_), HasSubstr("'schedule show') offers='"));
-  try {
-    completion_for("tcsh", app_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("only bash, zsh, fish"));
-  }
+  EXPECT_THAT([&] { completion_for("tcsh", app_); },
+              test::throws_error(ErrorCode::kInvalidArgument, "only bash, zsh, fish"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -20,12 +21,7 @@ ScheduleQuery request_of(std::vector<std::string> schedules) {
 }
 
 std::string error_of(const ScheduleQuery& request) {
-  try {
-    parse_schedule_query(request);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInvalidArgument, [&] { parse_schedule_query(request); });
 }
 
 TEST(ScheduleQuery, NamesGetTheWorkOfTheirActors) {

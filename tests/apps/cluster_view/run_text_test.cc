@@ -23,7 +23,7 @@ actors::RunRecord run(std::uint64_t number, actors::RunState state, std::int64_t
   return record;
 }
 
-TEST(RunText, RunsOfOneNameAreToldApartByNumberAndFolder) {
+TEST(RunText, RunsOfOneNameAreDistinguishedByNumberAndFolder) {
   std::vector<actors::RunRecord> runs = {run(3, actors::RunState::kDone, 60),
                                          run(4, actors::RunState::kFailed, 0),
                                          run(7, actors::RunState::kInterrupted, 18)};

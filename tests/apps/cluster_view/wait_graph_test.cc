@@ -116,7 +116,7 @@ TEST(WaitGraph, AThousandThatDoTheSameAreTwoLines) {
             "no deadlock: all waits end at 99 actors that do not wait\n");
 }
 
-TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
+TEST(WaitGraph, AProcessThatDoesNotAnswerIsNamedWithTheReportsOfOthers) {
   ProcessSurvey silent;
   silent.process = process(1);
   silent.problem = "does not answer within 0.25 s";
@@ -134,7 +134,7 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
               HasSubstr("no deadlock: all waits end at front[x=1], which does not wait"));
 }
 
-TEST(WaitGraph, AProcessThatEndsIsNamedThoughNobodyWaitsForIt) {
+TEST(WaitGraph, AnEndingProcessWithoutWaitersIsNamed) {
   ProcessSurvey ends;
   ends.process = process(1);
   ends.ending = "ends, for 3.0 s so far: stopped by SIGTERM";

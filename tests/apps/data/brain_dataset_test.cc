@@ -10,6 +10,7 @@
 #include "apps/data/brain_batches.h"
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -46,7 +47,8 @@ TEST(BrainDataset, HoldsOutSlabsWithGapsAroundThem) {
   for (const BrainSlice& held : data.held_out) {
     EXPECT_GT(std::abs(data.nearest_training_slice(held).number - held.number), 3);
   }
-  EXPECT_THROW(MadeUp().dataset({.slabs = 2, .slab = 50, .gap = 3}), Error);
+  EXPECT_THAT([&] { MadeUp().dataset({.slabs = 2, .slab = 50, .gap = 3}); },
+              test::throws_error(ErrorCode::kInvalidArgument, "make slabs or gaps smaller"));
 }
 
 TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre) {
@@ -95,10 +97,12 @@ TEST(BrainDataset, WeightsMakeATrainingPixelCountOneOnAverage) {
 TEST(BrainDataset, RefusesVolumesOnDifferentGridsAndLabelsWithoutAName) {
   MadeUp made;
   made.labels.voxels[20 + 40 * (25 + 50 * 30)] = 3;
-  EXPECT_THROW(made.dataset(), Error);
+  EXPECT_THAT([&] { made.dataset(); },
+              test::throws_error(ErrorCode::kDataLoss, "has a label 3, but its table ends at"));
   made.labels = MadeUp().labels;
   made.brain.size = {40, 60, 50};
-  EXPECT_THROW(made.dataset(), Error);
+  EXPECT_THAT([&] { made.dataset(); },
+              test::throws_error(ErrorCode::kInvalidArgument, "are not on one grid"));
 }
 
 TEST(BrainRegions, TheTableNamesALobeForEachLabel) {
@@ -107,7 +111,8 @@ TEST(BrainRegions, TheTableNamesALobeForEachLabel) {
   std::ofstream(path) << "1 Precentral_L 2001\n2 Insula_L 3001\n\n";
   EXPECT_EQ(read_region_table(path), (std::vector<std::uint8_t>{0, 2, 3}));
   std::ofstream(path) << "1 Precentral_L 2001\n3 Insula_L 3001\n";
-  EXPECT_THROW(read_region_table(path), Error);
+  EXPECT_THAT([&] { read_region_table(path); },
+              test::throws_error(ErrorCode::kDataLoss, "is not 'label name code' with label 2"));
 }
 
 TEST(BrainDataset, TheInstalledHeadHasAllRegionsInBothParts) {

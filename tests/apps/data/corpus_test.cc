@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -80,8 +81,11 @@ TEST(SplitText, LinesOfTwoHalvesAreNotHeldOutWhole) {
 }
 
 TEST(SplitText, SillyFractionsAreRefused) {
-  EXPECT_THROW(split_text("abc", 1.0, 1), Error);
-  EXPECT_THROW(split_text("abc", 0.5, 0), Error);
+  EXPECT_THAT(
+      [&] { split_text("abc", 1.0, 1); },
+      test::throws_error(ErrorCode::kInvalidArgument, "cannot hold out a fraction 1 of a text"));
+  EXPECT_THAT([&] { split_text("abc", 0.5, 0); },
+              test::throws_error(ErrorCode::kInvalidArgument, "of a text in 0 blocks"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "tests/support/nifti_bytes.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -24,16 +25,6 @@ std::vector<std::int16_t> numbers() {
   return voxels;
 }
 std::vector<std::byte> sound() { return test::nifti_bytes<std::int16_t>({2, 3, 4}, 4, numbers()); }
-
-std::string message(ErrorCode code, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST(Nifti, ReadsSizeSpacingAndVoxelsWithXRunningFastest) {
   const Volume volume = parse_nifti(sound(), "v");
@@ -64,22 +55,24 @@ TEST(Nifti, ReadsTheOtherByteOrder) {
   EXPECT_EQ(parse_nifti(bytes, "v").voxels, parse_nifti(sound(), "v").voxels);
 }
 
-TEST(Nifti, SaysWhatIsWrongWithAFile) {
+TEST(Nifti, NamesTheProblemOfADamagedFile) {
   std::vector<std::byte> bytes = sound();
-  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(std::span(bytes).first(100), "v"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kDataLoss,
+                                  [&] { parse_nifti(std::span(bytes).first(100), "v"); }),
               HasSubstr("v is not a NIfTI-1 file"));
   EXPECT_THAT(
-      message(ErrorCode::kDataLoss, [&] { parse_nifti(std::span(bytes).first(390), "v"); }),
+      test::error_message(ErrorCode::kDataLoss,
+                          [&] { parse_nifti(std::span(bytes).first(390), "v"); }),
       HasSubstr(
           "v is cut off: it has 390 bytes, but 2 x 3 x 4 voxels of 2 bytes from byte 352 on"));
   bytes[70] = std::byte{32};  // complex numbers
-  EXPECT_THAT(message(ErrorCode::kInvalidArgument, [&] { parse_nifti(bytes, "v"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument, [&] { parse_nifti(bytes, "v"); }),
               HasSubstr("data type 32"));
   bytes = sound();
   bytes[344] = std::byte{'x'};
-  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(bytes, "v"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kDataLoss, [&] { parse_nifti(bytes, "v"); }),
               HasSubstr("lacks the magic"));
-  EXPECT_THAT(message(ErrorCode::kNotFound, [&] { read_nifti("/nowhere.nii.gz"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kNotFound, [&] { read_nifti("/nowhere.nii.gz"); }),
               HasSubstr("/nowhere.nii.gz"));
 }
 
@@ -94,7 +87,8 @@ TEST(Nifti, ReadsFilesCompressedOrNotAndRefusesCutOffOnes) {
   gzclose(file);
   EXPECT_EQ(read_nifti(plain).voxels, read_nifti(packed).voxels);
   fs::resize_file(packed, fs::file_size(packed) - 10);
-  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { read_nifti(packed); }), HasSubstr("cut off"));
+  EXPECT_THAT(test::error_message(ErrorCode::kDataLoss, [&] { read_nifti(packed); }),
+              HasSubstr("cut off"));
 }
 
 }  // namespace

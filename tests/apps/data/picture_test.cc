@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -24,7 +25,8 @@ TEST(Picture, PastingCutsOffWhatLiesOutside) {
   EXPECT_EQ(picture.at(2, 1), Colour{});
   EXPECT_EQ(picture.enlarged(2).at(5, 1), (Colour{255, 0, 0}));
   EXPECT_EQ(picture.enlarged(2).at(5, 2), Colour{});
-  EXPECT_THROW(Picture(0, 1), Error);
+  EXPECT_THAT([&] { Picture(0, 1); },
+              test::throws_error(ErrorCode::kInvalidArgument, "cannot have the size 0 x 1"));
 }
 
 TEST(Picture, APngIsSignatureAndChunksWithChecksumsAndTheRowsComeBack) {

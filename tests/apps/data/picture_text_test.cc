@@ -21,7 +21,7 @@ TEST(PictureText, DrawsLetters) {
   EXPECT_EQ(line_of(picture, 7), "............");
 }
 
-TEST(PictureText, WhatDoesNotFitIsCut) {
+TEST(PictureText, TextThatDoesNotFitIsCut) {
   Picture picture(4, 4);
   draw_text(picture, 1, -2, "\xc3W", {255, 255, 255});
   draw_text(picture, -20, 0, "W", {255, 255, 255});

@@ -101,7 +101,7 @@ TEST(PngReader, ReadsGreysPalettesAndDeepPixels) {
             (Colour{7, 8, 9}));
 }
 
-TEST(PngReader, WhatIsDamagedOrNotReadIsNamed) {
+TEST(PngReader, DamagedAndUnsupportedFilesAreNamed) {
   const std::string sound = png(1, 1, 8, 0, {0, 50});
   const Error cut = refused(sound.substr(0, sound.size() - 13));
   EXPECT_EQ(cut.code(), ErrorCode::kDataLoss);

@@ -129,8 +129,10 @@ TEST(ScaledValues, AreMeansOfTheAreasThatTheyCover) {
   EXPECT_THAT(resample_picture(picture, 1, 6, 1), ElementsAre(27, 27, 9, 9, 35, 35));
 }
 
-TEST_F(ImageDatasetTest, WhatAFolderMustNotHoldIsNamed) {
-  const auto message = [](const auto& call) { return test::refused_argument(call); };
+TEST_F(ImageDatasetTest, UnexpectedFilesInAFolderAreNamed) {
+  const auto message = [](const auto& call) {
+    return test::error_message(ErrorCode::kInvalidArgument, call);
+  };
   EXPECT_EQ(test::error_of([&] { labels_of_folder(root_ / "none"); }).code(), ErrorCode::kNotFound);
   test::write_made_up_folder(root_ / "pictures", 2);
   const ImageDataConfig sound = folder();
@@ -154,7 +156,7 @@ TEST_F(ImageDatasetTest, WhatAFolderMustNotHoldIsNamed) {
               HasSubstr("p1000.png is not a PNG file, or is damaged"));
 }
 
-TEST_F(ImageDatasetTest, TheSectionSaysAllThatIsWrong) {
+TEST_F(ImageDatasetTest, AllMistakesOfTheSectionAreReported) {
   test::write_made_up_folder(root_ / "pictures", 1);
   const auto parse = [&](const std::string& yaml) {
     const auto document = ConfigDocument::parse(yaml, (root_ / "c.yaml").string());

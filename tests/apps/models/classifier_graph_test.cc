@@ -36,7 +36,9 @@ TEST(ClassifierGraph, ACnnHalvesThePictureAndItsFirstLinearLayerReadsAllOfIt) {
 
 TEST(ClassifierGraph, SizesThatDoNotFitAreRefused) {
   const auto refused = [](const ClassifierShape& shape) {
-    return !test::refused_argument([&] { classifier_graph(shape, 1.0); }).empty();
+    return !test::error_message(ErrorCode::kInvalidArgument, [&] {
+              classifier_graph(shape, 1.0);
+            }).empty();
   };
   EXPECT_TRUE(refused({.hidden = {}}));
   EXPECT_TRUE(refused({.hidden = {0}}));

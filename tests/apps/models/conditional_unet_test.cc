@@ -9,6 +9,7 @@
 
 #include "core/ops/op_definition.h"
 #include "tests/support/small_u_transformer.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -111,9 +112,12 @@ TEST(ConditionalUnet, CanBeDifferentiated) {
 }
 
 TEST(ConditionalUnet, RefusesSizesThatDoNotFit) {
-  EXPECT_THAT(test::refusal([] { conditional_unet_graph({.channels = 100}, 1.0); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument,
+                                  [] { conditional_unet_graph({.channels = 100}, 1.0); }),
               HasSubstr("100"));
-  EXPECT_THAT(test::refusal([] { conditional_unet_graph({.size = 20}, 1.0); }), HasSubstr("20"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument,
+                                  [] { conditional_unet_graph({.size = 20}, 1.0); }),
+              HasSubstr("20"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -52,7 +53,9 @@ TEST(GptGraph, InBf16OnlyTheLossStatisticsAndGradientsOfParametersAreF32AndNothi
 }
 
 TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) {
-  EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error);
+  EXPECT_THAT([&] { gpt_graph({.width = 100, .heads = 3}, 1.0); },
+              test::throws_error(ErrorCode::kInvalidArgument,
+                                 "the width 100 cannot be divided among 3 heads"));
 }
 
 }  // namespace

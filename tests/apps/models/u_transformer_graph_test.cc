@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/small_u_transformer.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -62,8 +63,9 @@ TEST(UTransformerGraph, CanBeDifferentiated) {
 TEST(UTransformerGraph, RefusesPicturesThatCannotBeHalved) {
   UTransformerShape shape = kSmallUTransformer;
   shape.width = 10;
-  EXPECT_THAT(test::refusal([&] { u_transformer_graph(shape, 1.0); }),
-              ::testing::HasSubstr("8 x 10 cannot be halved 2 times: both must be multiples of 4"));
+  EXPECT_THAT(
+      test::error_message(ErrorCode::kInvalidArgument, [&] { u_transformer_graph(shape, 1.0); }),
+      ::testing::HasSubstr("8 x 10 cannot be halved 2 times: both must be multiples of 4"));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/memory_file.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -120,12 +121,14 @@ TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
   const auto line = static_cast<rlim_t>(to_json_line(metrics(1)).size());
   {
     const SmallDisk full(4 * line);
-    EXPECT_THROW(file.append(metrics(9)), Error);  // kept in memory
+    EXPECT_THAT([&] { file.append(metrics(9)); },
+                test::throws_error(ErrorCode::kUnavailable, "cannot write"));  // kept in memory
     file.rollback(7);
     ASSERT_FALSE(file.write_error()) << "what is dropped makes the file shorter";
     EXPECT_EQ(file.steps().size(), 7u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
-    EXPECT_THROW(file.append(metrics(8)), Error);
+    EXPECT_THAT([&] { file.append(metrics(8)); },
+                test::throws_error(ErrorCode::kUnavailable, "cannot write"));
     file.rollback(8);  // the line of step 8 is only in memory
     ASSERT_TRUE(file.write_error());
     EXPECT_EQ(file.steps().size(), 8u);
@@ -146,7 +149,9 @@ TEST_F(ReportTest, LinesThatAFullDiskHasRefusedOutliveTheProcess) {
     MetricsFile file(path, 0, memory.path());
     for (int step = 1; step <= 4; ++step) file.append(metrics(step));
     const SmallDisk full(4 * static_cast<rlim_t>(to_json_line(metrics(1)).size()));
-    for (int step = 5; step <= 7; ++step) EXPECT_THROW(file.append(metrics(step)), Error);
+    for (int step = 5; step <= 7; ++step)
+      EXPECT_THAT([&] { file.append(metrics(step)); },
+                  test::throws_error(ErrorCode::kUnavailable, "cannot write"));
   }
   EXPECT_EQ(read_metrics(path).size(), 4u);
   MetricsFile next(path, 6, memory.path());
@@ -159,7 +164,8 @@ TEST_F(ReportTest, MetricsOfAFolderThatComesLaterAreAllThere) {
   const fs::path path = root_ / "later" / "metrics.jsonl";
   MetricsFile file(path, 0);
   EXPECT_TRUE(file.write_error());
-  EXPECT_THROW(file.append(metrics(1)), Error);
+  EXPECT_THAT([&] { file.append(metrics(1)); },
+              test::throws_error(ErrorCode::kUnavailable, "cannot write"));
   fs::create_directories(path.parent_path());
   file.append(metrics(2));
   EXPECT_EQ(read_metrics(path).size(), 2u);
@@ -169,12 +175,8 @@ TEST_F(ReportTest, ADamagedLineInTheMiddleIsNamed) {
   const fs::path path = root_ / "metrics.jsonl";
   std::ofstream(path) << to_json_line(metrics(1)) << "\nnonsense\n"
                       << to_json_line(metrics(2)) << "\n";
-  try {
-    read_metrics(path);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("metrics.jsonl:2"));
-  }
+  EXPECT_THAT([&] { read_metrics(path); },
+              test::throws_error(ErrorCode::kDataLoss, "metrics.jsonl:2"));
 }
 
 /// Returns the text that a progress display writes during `steps` steps of half a second each.

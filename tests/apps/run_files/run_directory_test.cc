@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -82,7 +83,7 @@ TEST_F(RunDirectoryTest, AFailedFolderThatHasResultsSinceIsKept) {
   EXPECT_TRUE(fs::exists(root_ / "a.failed" / "metrics.jsonl"));
 }
 
-TEST_F(RunDirectoryTest, WhatAStartThatWasKilledLeftMakesRoom) {
+TEST_F(RunDirectoryTest, FilesOfAKilledStartMoveAside) {
   { write(RunDirectory::prepare(root_ / "a").logs() / "head.log", "killed"); }
   RunDirectory next = RunDirectory::prepare(root_ / "a");
   EXPECT_FALSE(next.moved_aside());
@@ -119,7 +120,8 @@ TEST_F(RunDirectoryTest, AFolderThatIsNoRunIsNeverTouched) {
   write(root_ / "home" / "thesis.tex", "years of work");
   EXPECT_EQ(code_of_prepare(root_ / "home"), ErrorCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(root_ / "home" / "thesis.tex"));
-  EXPECT_THROW(RunDirectory::open(root_ / "absent"), Error);
+  EXPECT_THAT([&] { RunDirectory::open(root_ / "absent"); },
+              test::throws_error(ErrorCode::kNotFound, "there is no folder"));
 }
 
 TEST_F(RunDirectoryTest, AnEmptyFolderIsUsed) {

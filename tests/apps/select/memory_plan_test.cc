@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -14,12 +15,8 @@ using testing::HasSubstr;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 std::string problem(std::uint64_t points, std::uint64_t width, std::uint64_t cap) {
-  try {
-    check_graph_memory(points, width, 64, cap);
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
+  return test::error_message(ErrorCode::kInvalidArgument,
+                             [&] { check_graph_memory(points, width, 64, cap); });
 }
 
 TEST(GraphMemory, NamesTheLeastCapThatWorks) {

@@ -65,7 +65,7 @@ class ParquetInputTest : public ::testing::Test {
 std::unique_ptr<test::ScratchFolder> ParquetInputTest::folder_;
 std::string ParquetInputTest::problem_;
 
-TEST(ParquetLibrary, WhereItIsMissingItIsSaidHowToGetIt) {
+TEST(ParquetLibrary, AMissingLibraryIsReportedWithHowToInstallIt) {
   if (parquet_problem().empty()) return;
   EXPECT_THAT(test::error_of([] { parquet_library(); }).message(),
               AllOf(HasSubstr("Parquet files cannot be read here"),

@@ -133,7 +133,8 @@ TEST_F(PrepareInputTest, BadVectorsAreRefusedWithFileRowAndRemedy) {
   EXPECT_THAT(message({.path = sound, .utility = "margin"}), HasSubstr("'margin' is neither"));
   fs::resize_file(sound, fs::file_size(sound) - 3);
   EXPECT_THAT(message({.path = sound}), AllOf(HasSubstr("v.npy"), HasSubstr("save it again")));
-  EXPECT_THROW(size_of_input({.path = sound}), Error);
+  EXPECT_THAT([&] { size_of_input({.path = sound}); },
+              test::throws_error(ErrorCode::kDataLoss, "save it again"));
 
   const std::vector<float> six = {1, 2, 3, 4, 0, 0};
   write_safetensors(root_ / "v.safetensors",
@@ -286,7 +287,7 @@ TEST_F(PrepareInputTest, PiecesOfATextAreThoseThatAGptTrainsOn) {
   EXPECT_EQ(RowOriginReader(made.places()).at(2), (RowOrigin{input.path, 64, 32}));
 }
 
-TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
+TEST_F(PrepareInputTest, APreparedInputIsReused) {
   write_text("docs/a.txt", "some words to begin with");
   write_text("docs/b.txt", "and some others");
   SelectInput input{.path = (root_ / "docs").string()};

@@ -10,6 +10,7 @@
 #include "apps/selection/kth_largest.h"
 #include "core/base/error.h"
 #include "tests/apps/selection/random_graph.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -219,8 +220,16 @@ TEST(EdgeSample, HasItsShareOfEdges) {
 
 TEST(BoundPoints, RefusesCountsThatCannotBe) {
   const PointGraph graph = make_point_graph({0, 1}, {1, 2}, {});
-  EXPECT_THROW(bound_points(graph, {1, 1}, 0, {}), Error);
-  EXPECT_THROW(bound_points(graph, {1, 1}, 3, {}), Error);
+  EXPECT_THAT(
+      [&] {
+        bound_points(graph, {1, 1}, 0, {});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "0 of 2 points cannot be chosen"));
+  EXPECT_THAT(
+      [&] {
+        bound_points(graph, {1, 1}, 3, {});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "3 of 2 points cannot be chosen"));
   EXPECT_EQ(bound_points(graph, {1, 1}, 1, {}).accepted, std::vector<std::uint32_t>{1});
   EXPECT_EQ(bound_points(graph, {1, 1}, 2, {}).accepted.size(), 2U);
 }

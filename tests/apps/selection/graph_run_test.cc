@@ -395,7 +395,7 @@ TEST_F(GraphRunTest, TakesGivenNeighboursThatBothSidesHave) {
     run(local, what);
   };
   const auto refused = [&](const Ids& ids, const Similarities& similarities) {
-    return test::refused_argument([&] { made(ids, similarities); });
+    return test::error_message(ErrorCode::kInvalidArgument, [&] { made(ids, similarities); });
   };
   // Edges 0 - 1 - 2; point 3 has none.
   const Ids ids = {1, -1, 2, 0, -1, 1, -1, -1};

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/apps/selection/random_graph.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -31,7 +32,7 @@ std::vector<ChosenPoint> choose_plainly(const PointGraph& graph, const Objective
   return chosen;
 }
 
-TEST(ChooseGreedily, ChoosesWhatLookingAtAllPointsChooses) {
+TEST(ChooseGreedily, EqualsASearchOverAllPoints) {
   PhiloxStream random(1);
   for (int round = 0; round < 1000; ++round) {
     SCOPED_TRACE(round);
@@ -84,8 +85,10 @@ TEST(Objective, HasWholeWeights) {
   EXPECT_EQ(Objective::of_alpha(500), (Objective{1, 1}));
   EXPECT_EQ(Objective::of_alpha(1000), (Objective{1, 0}));
   EXPECT_EQ(Objective::of_alpha(333), (Objective{333, 667}));
-  EXPECT_THROW(Objective::of_alpha(0), Error);
-  EXPECT_THROW(Objective::of_alpha(1001), Error);
+  EXPECT_THAT([&] { Objective::of_alpha(0); },
+              test::throws_error(ErrorCode::kInvalidArgument, "alpha is 0:"));
+  EXPECT_THAT([&] { Objective::of_alpha(1001); },
+              test::throws_error(ErrorCode::kInvalidArgument, "alpha is 1.001:"));
 }
 
 TEST(PartOf, KeepsTheEdgesInside) {

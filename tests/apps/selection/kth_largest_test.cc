@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -53,7 +54,8 @@ TEST(KthLargest, KnowsTheWholeRange) {
   EXPECT_EQ(find(numbers, 1).value(), kMost);
   EXPECT_EQ(find(numbers, 3).value(), 0);
   EXPECT_EQ(find(numbers, 5).value(), kLeast);
-  EXPECT_THROW(find(numbers, 6), Error);
+  EXPECT_THAT([&] { find(numbers, 6); }, test::throws_error(ErrorCode::kInvalidArgument,
+                                                            "numbers too few for a k-th largest"));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ TEST(NormaliseVectors, GivesLengthOneAndNamesRowsThatCannotHaveIt) {
   normalise_vectors(values, 2, "a.npy");
   EXPECT_THAT(values, ElementsAre(testing::FloatEq(0.6F), testing::FloatEq(0.8F), 0, -1));
   const auto message = [](std::vector<float> wrong) {
-    return test::refused_argument([&] { normalise_vectors(wrong, 2, "a.npy", 10); });
+    return test::error_message(ErrorCode::kInvalidArgument,
+                               [&] { normalise_vectors(wrong, 2, "a.npy", 10); });
   };
   EXPECT_THAT(message({1, 1, 0, 0}), HasSubstr("a.npy, row 11: the vector is zero"));
   EXPECT_THAT(message({1, NAN}), HasSubstr("a.npy, row 10: number 1 is no number (NaN)"));
@@ -29,7 +30,7 @@ TEST(NormaliseVectors, GivesLengthOneAndNamesRowsThatCannotHaveIt) {
               HasSubstr("a.npy, row 11: number 0 is infinite"));
 }
 
-TEST(Symmetrise, KeepsWhatEitherSideLists) {
+TEST(Symmetrise, KeepsEdgesThatEitherSideLists) {
   NeighbourLists lists = {{{11, 5}}, {{12, 9}, {10, 5}}, {}, {{10, 1}}};
   make_symmetric(lists, 10);
   EXPECT_THAT(lists[0], ElementsAre(Neighbour{11, 5}, Neighbour{13, 1}));

@@ -46,7 +46,7 @@ class NpyFileTest : public testing::Test {
   const std::filesystem::path& folder_ = scratch_.path();
 };
 
-TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
+TEST_F(NpyFileTest, ReadsFilesOfNumpy) {
   write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", {1, 2, 3, 4, 5, 6});
   const NpyFile floats(file());
   EXPECT_EQ(floats.rows(), 3U);
@@ -75,7 +75,7 @@ TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
   EXPECT_EQ(four[3], 0x1p-24F);
 }
 
-TEST_F(NpyFileTest, ReadsWhatIsWrittenInBlocks) {
+TEST_F(NpyFileTest, ReadsFilesWrittenInBlocks) {
   const std::vector<float> values = {1, -2, 3, 4, 5, 6};
   {
     NpyWriter vectors(file(), 3);
@@ -134,7 +134,7 @@ TEST_F(NpyFileTest, ReadsIntegersWhereTheyAreAskedFor) {
   EXPECT_THAT(test::error_of(read).message(), HasSubstr("save array.astype('int64')"));
 }
 
-TEST_F(NpyFileTest, SaysWhatIsWrong) {
+TEST_F(NpyFileTest, NamesTheProblemOfADamagedFile) {
   const std::vector<float> six(6);
   refused(ErrorCode::kNotFound, "No such file");
   std::ofstream(file()) << "id,vector\n1,0.5 0.5\n";

@@ -87,7 +87,7 @@ TEST_F(PointStoreTest, RefusesWrongNeighbours) {
             "shard 1 ends at point 6, not at 10");
 }
 
-TEST_F(PointStoreTest, TellsWhatIsMissingOrDamaged) {
+TEST_F(PointStoreTest, NamesMissingAndDamagedFiles) {
   EXPECT_THAT(message_of(ErrorCode::kNotFound, [&] { PointStore(folder_ / "absent"); }),
               HasSubstr("points.json does not exist"));
   generate_points(folder_, {.points = 3000, .shards = 4});

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "tests/apps/selection/random_graph.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -166,7 +167,11 @@ TEST(PartitionQuotas, AreEqualAsFarAsSizesAllow) {
   EXPECT_EQ(quotas(10, {1, 9, 9}), (std::vector<std::uint64_t>{1, 5, 4}));
   EXPECT_EQ(quotas(10, {0, 2, 8}), (std::vector<std::uint64_t>{0, 2, 8}));
   EXPECT_EQ(quotas(0, {3}), (std::vector<std::uint64_t>{0}));
-  EXPECT_THROW(quotas(11, {2, 8}), Error);
+  EXPECT_THAT(
+      [&] {
+        quotas(11, {2, 8});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "points too few"));
 }
 
 TEST(ChooseInRounds, RefusesNumbersThatMakeNoSense) {
@@ -180,10 +185,19 @@ TEST(ChooseInRounds, RefusesNumbersThatMakeNoSense) {
     result.delta = delta;
     return result;
   };
-  for (const RoundOptions& wrong :
-       {options(0, 1, 1, 750), options(3, 1, 1, 750), options(1, 0, 1, 750), options(1, 1, 0, 750),
-        options(1, 1, 1, 1001)})
-    EXPECT_THROW(choose_in_rounds(graph, {1, 1}, wrong), Error);
+  const std::pair<RoundOptions, const char*> cases[] = {
+      {options(0, 1, 1, 750), "0 of 2 points cannot be chosen"},
+      {options(3, 1, 1, 750), "3 of 2 points cannot be chosen"},
+      {options(1, 0, 1, 750), "0 partitions in 1 rounds"},
+      {options(1, 1, 0, 750), "1 partitions in 0 rounds"},
+      {options(1, 1, 1, 1001), "delta is 1.001"},
+  };
+  for (const auto& wrong : cases)
+    EXPECT_THAT(
+        [&] {
+          choose_in_rounds(graph, {1, 1}, wrong.first);
+        },
+        test::throws_error(ErrorCode::kInvalidArgument, wrong.second));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -15,13 +16,7 @@ TrainingConfig parse(const std::string& yaml) {
 }
 
 std::string refusal(const std::string& yaml) {
-  try {
-    parse(yaml);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    return error.message();
-  }
-  return "accepted";
+  return test::error_message(ErrorCode::kInvalidConfig, [&] { parse(yaml); });
 }
 
 TEST(TrainingConfig, ReadsItsSectionAndKeepsDefaults) {

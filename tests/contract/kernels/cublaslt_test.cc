@@ -129,7 +129,7 @@ TEST(CublasLtDouble, TheBiasGradientOfAIsTheSumOfItsColumns) {
   EXPECT_EQ(d[1], 139);
 }
 
-TEST(CublasLtDouble, RefusesWhatTheDocumentationDoes) {
+TEST(CublasLtDouble, RefusesTheCallsThatTheDocumentationForbids) {
   std::vector<float> d(6, kPad);
   alignas(16) float aux[16];
   LtProduct product = example();
@@ -225,7 +225,7 @@ class CublasLtProducts : public testing::Test {
   std::mt19937 random_{7};
 };
 
-TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
+TEST_F(CublasLtProducts, EqualTheirDefinition) {
   cuda::CublasLtProducts products(
       {.note = [](const std::string& refusal) { ADD_FAILURE() << refusal; }});
   int done = 0;

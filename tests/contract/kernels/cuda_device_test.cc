@@ -135,7 +135,7 @@ TEST_F(CudaDeviceOnHost, ContinuesWithoutAGraphIfMemoryRunsOut) {
   EXPECT_EQ(found.notes.size(), 1u);
 }
 
-TEST_F(CudaDeviceOnHost, AnOpThatIsAtFaultFailsWithItsOwnError) {
+TEST_F(CudaDeviceOnHost, AFaultyOpFailsWithItsOwnError) {
   CudaDevice device({});
   const auto stream = device.create_stream();
   const DeviceMemory memory = device.allocate(64);

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "tests/contract/kernels/cublaslt_double.h"
 #include "tests/contract/kernels/cuda_runtime_double.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::test {
 namespace {
@@ -92,9 +93,12 @@ TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
   const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};
   run(10);
   cuda_runtime_double.begin_capture();
-  EXPECT_THROW(kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes,
-                             nullptr),
-               Error);
+  EXPECT_THAT(
+      [&] {
+        kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes,
+                      nullptr);
+      },
+      throws_error(ErrorCode::kInvalidArgument, "do not fit this GPU's shared memory"));
   cuda_runtime_double.end_capture();
   EXPECT_FALSE(cuda_runtime_double.graph_keeps_memory());
   run(10);

@@ -15,7 +15,8 @@ std::vector<HostTensor> make_inputs(const OpCase& c, DType real, std::size_t off
   for (std::size_t i = 0; i < types.size(); ++i) {
     const Holds holds = c.inputs[i].holds;
     HostTensor& tensor = inputs.emplace_back(types[i], holds == Holds::kReal ? offset : 0);
-    for (std::int64_t e = 0; e < types[i].elements(); ++e) {
+    const std::int64_t elements = types[i].elements();
+    for (std::int64_t e = 0; e < elements; ++e) {
       const double drawn = normal();
       const double number = c.positive ? std::abs(drawn) : drawn;
       // Small ids are frequent.

@@ -42,7 +42,8 @@ std::vector<HostTensor> expected_outputs(const OpCase& c, std::vector<HostTensor
     in.emplace_back(
         TensorType{input.type.dtype == DType::kI32 ? DType::kI32 : DType::kF32, input.type.shape},
         0);
-    for (std::int64_t e = 0; e < input.type.elements(); ++e) in.back().set(e, input.get(e));
+    const std::int64_t elements = input.type.elements();
+    for (std::int64_t e = 0; e < elements; ++e) in.back().set(e, input.get(e));
     types.push_back(in.back().type);
     in_refs.push_back(in.back().ref());
   }
@@ -117,9 +118,11 @@ class OpContract : public testing::TestWithParam<OpOnRunner> {
       if (accumulate && type.dtype != DType::kF32) return;  // only f32 accumulates
       outputs.emplace_back(type, offset);
       before.emplace_back();
-      for (std::int64_t e = 0; e < type.elements(); ++e) {
+      const std::int64_t elements = type.elements();
+      before.back().resize(elements);
+      for (std::int64_t e = 0; e < elements; ++e) {
         outputs.back().set(e, accumulate ? normal(random) : std::nan(""));
-        before.back().push_back(accumulate ? outputs.back().get(e) : 0);
+        if (accumulate) before.back()[e] = outputs.back().get(e);
       }
       modes.push_back(accumulate ? OutputMode::kAccumulate : OutputMode::kWrite);
       out_refs.push_back(outputs.back().ref());
@@ -140,7 +143,8 @@ class OpContract : public testing::TestWithParam<OpOnRunner> {
       const bool rounded = output.type.dtype == DType::kBF16 ||
                            (real == DType::kBF16 && c.op.kind == OpKind::kConvolutionWeightGrad);
       int wrong = 0;
-      for (std::int64_t e = 0; e < output.type.elements() && wrong < 3; ++e) {
+      const std::int64_t elements = output.type.elements();
+      for (std::int64_t e = 0; e < elements && wrong < 3; ++e) {
         const double is = output.get(e), old = before[i][e], should = expected[i].get(e) + old;
         // bf16 has 8 bits of mantissa.
         const double allowed = library + 3e-5 * c.size + 1e-4 * std::abs(should) +

@@ -1,4 +1,5 @@
 #include "tests/contract/kernels/shared_runners.h"
+#include "tests/support/thrown_error.h"
 
 #include <gtest/gtest.h>
 
@@ -33,12 +34,7 @@ class SharedRunnersTest : public testing::Test {
   /// Calls work() on a runner of the kind. Returns the message of the error that passes through.
   std::string watch(const KindOf<FakeRunner>& kind, const std::function<void(FakeRunner&)>& work) {
     FakeRunner* const runner = runners.find(kind).runner;
-    try {
-      runners.watch(kind, [&] { work(*runner); });
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "no error";
+    return error_of([&] { runners.watch(kind, [&] { work(*runner); }); }).message();
   }
 
   bool lost = false;
@@ -70,8 +66,10 @@ TEST_F(SharedRunnersTest, AfterALostGpuAllTestsOnItAreSkippedWithTheFirstError) 
 
 TEST_F(SharedRunnersTest, AnErrorAfterwardsDoesNotReplaceTheFirst) {
   FakeRunner* const runner = runners.find(gpu).runner;
-  EXPECT_THROW(runners.watch(gpu, [&] { runner->run_illegal_access(); }), Error);
-  EXPECT_THROW(runners.watch(gpu, [&] { runner->probe(); }), Error);
+  EXPECT_THAT([&] { runners.watch(gpu, [&] { runner->run_illegal_access(); }); },
+              throws_error(ErrorCode::kInternal, "an illegal memory access"));
+  EXPECT_THAT([&] { runners.watch(gpu, [&] { runner->probe(); }); },
+              throws_error(ErrorCode::kInternal, "the GPU fails all calls"));
   EXPECT_EQ(runners.find(gpu).skip_reason,
             "skipped: this process has lost its GPU: gelu: an illegal memory access was "
             "encountered");

@@ -112,7 +112,7 @@ TEST_P(ExchangeOverWire, EveryStreamComesWholeAndInItsOrderOneExchangeAfterTheOt
   }
 }
 
-TEST_P(ExchangeOverWire, OneThatGivesUpEndsItEverywhereWithBlocksUnderWay) {
+TEST_P(ExchangeOverWire, AnExchangeCancelledByOneDeviceEndsOnAllWithBlocksUnderWay) {
   std::vector<std::vector<std::uint32_t>> sums(kDevices);
   {
     std::vector<std::jthread> threads;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/contract/wire/wire_worlds.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -174,7 +175,7 @@ TEST_P(WireContract, AnUnwillingReceiverBuffersABoundedNumberOfBytes) {
   EXPECT_TRUE(until([&] { return end(0).sends.size() == 10; }));
 }
 
-TEST_P(WireContract, MessagesThatNobodyWantsYetDoNotHoldUpThoseBehindThem) {
+TEST_P(WireContract, UnreceivedMessagesDoNotDelayLaterOnes) {
   constexpr std::size_t kMessage = 32 * 1024;
   constexpr Token kKept = 8, kWanted = 24;
   const auto payload = pattern(kMessage, 9);
@@ -258,11 +259,14 @@ TEST_P(WireContract, ASendToADeviceThatIsNotConnectedFails) {
 
 TEST_P(WireContract, ADamagedOrForeignAddressIsRefused) {
   auto address = end(1).wire->address();
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error)
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), address); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"))
       << "the address of another device";
   address.resize(address.size() / 2);
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error);
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), {}), Error);
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), address); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"));
+  EXPECT_THAT([&] { end(0).wire->connect(DeviceId(4), HostId(0), {}); },
+              test::throws_error(ErrorCode::kInvalidArgument, "address given for device 4"));
 }
 
 TEST_P(WireContract, DropCancelsSendsAndThePeerSeesALossAndBothMayConnectAgain) {
@@ -344,7 +348,7 @@ TEST_P(WireContract, AReceiveUnderWayEndsWhenItsPeerIsDropped) {
   EXPECT_EQ(buffer, at_the_end) << "the buffer was touched after its receive had ended";
 }
 
-TEST_P(WireContract, TheEndOfAPeerIsToldOnceAndEndsEverythingWithIt) {
+TEST_P(WireContract, TheLossOfAPeerIsReportedOnceAndEndsItsTransfers) {
   const auto large = pattern(kLarge, 10);
   for (Token token = 0; token < 3; ++token) end(0).wire->send(DeviceId(1), {}, large, token);
   ASSERT_TRUE(until([&] { return end(1).arrived.size() == 3; }));

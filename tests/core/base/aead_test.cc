@@ -42,7 +42,7 @@ std::vector<Cipher> ciphers() {
 
 /// Vectors: test cases 13, 14 and 16 of McGrew and Viega, "The Galois/Counter Mode of Operation",
 /// and RFC 8439, 2.8.2.
-TEST(Aead, GivesWhatItsSpecificationGives) {
+TEST(Aead, MatchesTheVectorsOfItsSpecification) {
   constexpr Cipher kAes = Cipher::kAes256Gcm, kChaCha = Cipher::kChaCha20Poly1305;
   struct Case {
     Cipher cipher;
@@ -118,7 +118,7 @@ void expect_opens_what_was_sealed(Cipher chosen) {
   }
 }
 
-TEST(Aead, OpensWhatWasSealedAndNothingElse) {
+TEST(Aead, OpensOnlySealedMessages) {
   for (const Cipher cipher : ciphers()) expect_opens_what_was_sealed(cipher);
 }
 

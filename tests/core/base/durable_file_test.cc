@@ -45,7 +45,7 @@ TEST_F(DurableFileTest, WritingInPlaceKeepsADevice) {
   EXPECT_TRUE(fs::is_symlink(path_));
 }
 
-TEST_F(DurableFileTest, WhatCannotBeWrittenIsNamedWithTheReason) {
+TEST_F(DurableFileTest, AFileThatCannotBeWrittenIsNamedWithTheReason) {
   const fs::path absent = scratch_.path() / "absent" / "file";
   fs::create_directories(path_ / "in the way");
   for (const Error& error : {test::error_of([&] { write_in_place(absent, "x"); }),

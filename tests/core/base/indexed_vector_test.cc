@@ -43,7 +43,7 @@ TEST(IndexedVector, IdsAreThoseOfItsPlacesInOrder) {
   EXPECT_TRUE(none.ids().begin() == none.ids().end());
 }
 
-TEST(IndexedVector, HoldsWhatCannotBeCopiedAndBits) {
+TEST(IndexedVector, HoldsMoveOnlyTypesAndBools) {
   IndexedVector<MeshId, std::unique_ptr<int>> owners;
   EXPECT_EQ(*owners[owners.push_back(std::make_unique<int>(3))], 3);
   IndexedVector<MeshId, bool> flags(2, false);

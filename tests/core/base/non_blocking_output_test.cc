@@ -68,7 +68,7 @@ TEST_P(EveryReader, GetsTheTextInOrderThoughItBeginsToReadLate) {
   EXPECT_TRUE(stream.drain(milliseconds(100)));
 }
 
-TEST_P(EveryReader, ThatNeverReadsKeepsNobodyWaiting) {
+TEST_P(EveryReader, WritersDoNotWaitForAReaderThatNeverReads) {
   const Ends ends = add_edge_sides(GetParam());
   NonBlockingStream stream(ends.writer);
   const std::string line(1023, 'x');

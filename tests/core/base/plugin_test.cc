@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -41,13 +42,9 @@ TEST(Plugin, FileThatIsNoLibraryIsNamed) {
   const test::ScratchFolder scratch;
   const fs::path file = scratch.path() / "libx.so";
   std::ofstream(file) << "no library";
-  try {
-    plugin_function(file, "weft_x_plugin");
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_THAT(error.message(), HasSubstr(file.string() + " cannot be opened: "));
-  }
+  EXPECT_THAT(test::error_message(ErrorCode::kFailedPrecondition,
+                                  [&] { plugin_function(file, "weft_x_plugin"); }),
+              HasSubstr(file.string() + " cannot be opened: "));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(OwnFile, ReadsAFileOfThisUserAndNothingWhereThereIsNone) {
             std::string::npos);
 }
 
-TEST_F(OwnFile, FollowsLinksThatNobodyElseCanHaveMade) {
+TEST_F(OwnFile, FollowsLinksThatOnlyTheUserCanHaveMade) {
   fs::create_symlink(folder / "mine" / "token", folder / "mine" / "7077");
   EXPECT_EQ(read(folder / "mine" / "7077"), "secret");
   // Kubernetes mounts a secret this way.
@@ -101,7 +101,7 @@ TEST_F(OwnFile, FollowsNoLinkInAFolderThatOthersCanWriteTo) {
   EXPECT_EQ(read(folder / "open" / "file"), "of mine") << "a file is judged by its owner";
 }
 
-TEST_F(OwnFile, AMountThatIsReadOnlyCanBeWrittenToByNobody) {
+TEST_F(OwnFile, AFileOnAReadOnlyMountIsTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount";
   const pid_t child = ::fork();
   if (child == 0) {
@@ -153,7 +153,7 @@ TEST_F(OwnFile, ASecondNameInAFolderOfOthersIsNotWrittenTo) {
   ::close(file);
 }
 
-TEST_F(OwnFile, WhatBelongsToAnotherUserIsRefused) {
+TEST_F(OwnFile, AFileOfAnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
   for (const char* name : {"token", "pipe", "state"}) {
     SCOPED_TRACE(name);

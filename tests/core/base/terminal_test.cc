@@ -134,7 +134,7 @@ ChildEnd in_child(const Work& work) {
   return end;
 }
 
-TEST(StatusAfterOutput, WhatHasNotBeenTakenIsAFailureThatIsToldOnce) {
+TEST(StatusAfterOutput, UnwrittenOutputIsAFailureThatIsReportedOnce) {
   const auto printed_to = [](const char* file, std::size_t bytes) {
     return in_child([file, bytes] {
       ::dup2(::open(file, O_WRONLY), STDOUT_FILENO);
@@ -150,7 +150,7 @@ TEST(StatusAfterOutput, WhatHasNotBeenTakenIsAFailureThatIsToldOnce) {
   }
 }
 
-TEST(StatusAfterOutput, AReaderWhoHasHungUpIsNoNews) {
+TEST(StatusAfterOutput, AClosedReaderIsNotReported) {
   const ChildEnd end = in_child([] {
     ::signal(SIGPIPE, SIG_IGN);
     int ends[2];

@@ -20,7 +20,7 @@ TEST(Utf8, KnowsWellFormedCharactersOfEachLength) {
   EXPECT_EQ(valid_utf8_prefix("a\xc3\xa4"), 3u);
 }
 
-TEST(Printable, EscapesWhatATerminalWouldObeyAndNothingElse) {
+TEST(Printable, EscapesOnlyTerminalControlCharacters) {
   EXPECT_EQ(printable("a\tb\nc \xc3\xa4 \xe2\x82\xac"), "a\tb\nc \xc3\xa4 \xe2\x82\xac");
   EXPECT_EQ(printable("\x1b]0;title\x07\x1b[2J"), "\\x1b]0;title\\x07\\x1b[2J");
   EXPECT_EQ(printable("a\rb\x7f"), "a\\x0db\\x7f");

@@ -4,6 +4,7 @@
 
 #include "core/base/philox.h"
 #include "core/codec/error_codec.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -109,16 +110,6 @@ Everything sample() {
   return e;
 }
 
-ErrorCode code_of_decoding(std::span<const std::byte> bytes) {
-  try {
-    (void)decode<Everything>(bytes);
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "decoding succeeded";
-  return ErrorCode::kInternal;
-}
-
 std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
   for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
@@ -151,31 +142,52 @@ TEST(Codec, ErrorsAndOutcomesTravelWhole) {
 TEST(Codec, EveryTruncationIsAnError) {
   const auto bytes = encode(sample());
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_EQ(code_of_decoding(std::span(bytes).first(size)), ErrorCode::kDataLoss) << size;
+    EXPECT_THAT([&] { (void)decode<Everything>(std::span(bytes).first(size)); },
+                test::throws_error(ErrorCode::kDataLoss, "damaged bytes"))
+        << size;
 }
 
 TEST(Codec, BytesLeftOverAreAnError) {
   auto bytes = encode(sample());
   bytes.push_back(std::byte{0});
-  EXPECT_EQ(code_of_decoding(bytes), ErrorCode::kDataLoss);
+  EXPECT_THAT([&] { (void)decode<Everything>(bytes); },
+              test::throws_error(ErrorCode::kDataLoss, "1 bytes are left over"));
 }
 
 TEST(Codec, AnnouncedCountsAreCheckedBeforeMemoryIsTaken) {
   const auto huge = bytes_of({255, 255, 255, 255, 1, 2, 3});
-  EXPECT_THROW((void)decode<std::string>(huge), Error);
-  EXPECT_THROW((void)decode<std::vector<double>>(huge), Error);
-  EXPECT_THROW((void)decode<std::vector<Everything>>(huge), Error);
-  EXPECT_THROW((void)decode<std::vector<Empty>>(huge), Error);
-  EXPECT_THROW((void)(decode<std::map<int, int>>(huge)), Error);
+  EXPECT_THAT([&] { (void)decode<std::string>(huge); },
+              test::throws_error(ErrorCode::kDataLoss, "a count of 4294967295 elements"));
+  EXPECT_THAT([&] { (void)decode<std::vector<double>>(huge); },
+              test::throws_error(ErrorCode::kDataLoss, "a count of 4294967295 elements"));
+  EXPECT_THAT([&] { (void)decode<std::vector<Everything>>(huge); },
+              test::throws_error(ErrorCode::kDataLoss, "a count of 4294967295 elements"));
+  EXPECT_THAT([&] { (void)decode<std::vector<Empty>>(huge); },
+              test::throws_error(ErrorCode::kDataLoss, "a count of 4294967295 elements"));
+  EXPECT_THAT([&] { (void)(decode<std::map<int, int>>(huge)); },
+              test::throws_error(ErrorCode::kDataLoss, "a count of 4294967295 elements"));
 }
 
 TEST(Codec, ValuesThatDoNotExistAreErrors) {
-  EXPECT_THROW((void)decode<bool>(bytes_of({2})), Error);
-  EXPECT_THROW((void)decode<Colour>(bytes_of({2})), Error);
-  EXPECT_THROW((void)(decode<std::variant<int, bool>>(bytes_of({2, 0, 0, 0, 0}))), Error);
-  EXPECT_THROW((void)decode<std::set<std::uint8_t>>(bytes_of({2, 0, 0, 0, 5, 5})), Error);
-  EXPECT_THROW((void)decode<Error>(bytes_of({99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
-               Error);
+  EXPECT_THAT([&] { (void)decode<bool>(bytes_of({2})); },
+              test::throws_error(ErrorCode::kDataLoss, "a bool that is neither 0 nor 1"));
+  EXPECT_THAT([&] { (void)decode<Colour>(bytes_of({2})); },
+              test::throws_error(ErrorCode::kDataLoss, "an enumerator that does not exist"));
+  EXPECT_THAT(
+      [&] {
+        (void)(decode<std::variant<int, bool>>(bytes_of({2, 0, 0, 0, 0})));
+      },
+      test::throws_error(ErrorCode::kDataLoss, "a variant alternative that does not exist"));
+  EXPECT_THAT(
+      [&] {
+        (void)decode<std::set<std::uint8_t>>(bytes_of({2, 0, 0, 0, 5, 5}));
+      },
+      test::throws_error(ErrorCode::kDataLoss, "a set with the same element twice"));
+  EXPECT_THAT(
+      [&] {
+        (void)decode<Error>(bytes_of({99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+      },
+      test::throws_error(ErrorCode::kDataLoss, "an error code that does not exist"));
 }
 
 TEST(Codec, DamagedBytesGiveAValueOrAnErrorAndNothingElse) {

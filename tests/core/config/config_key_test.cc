@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "core/config/config_sections.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -126,13 +127,11 @@ TEST(ConfigKeys, AKeyThatIsAskedForWithoutALineShows) {
 }
 
 TEST(ConfigKeys, AReaderThatLooksAtValuesBeforeItsFinishIsAFault) {
-  try {
-    keys_read_by([](const ConfigDocument& document) { document.root().fail("no rows"); });
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInternal);
-    EXPECT_THAT(error.message(), HasSubstr("no rows"));
-  }
+  EXPECT_THAT(
+      [&] {
+        keys_read_by([](const ConfigDocument& document) { document.root().fail("no rows"); });
+      },
+      test::throws_error(ErrorCode::kInternal, "no rows"));
 }
 
 TEST(ConfigKeys, AreATextJsonAndASchema) {

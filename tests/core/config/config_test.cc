@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "core/config/nearest.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -16,17 +17,6 @@ using ::testing::HasSubstr;
 
 ConfigDocument parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return ConfigDocument::parse(text, "run.yaml", overrides);
-}
-
-template <typename F>
-std::string error_of(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    return error.message();
-  }
-  return "no error";
 }
 
 enum class Schedule { kGpipe, kOneF1B };
@@ -73,23 +63,16 @@ TEST(Config, ReadsEveryTypeInPlace) {
 }
 
 TEST(Config, ATabAndAnEmptyOverrideAreBlamedOnWhatTheyAre) {
-  try {
-    ConfigDocument::parse("a:\n\tb: 1\n", "run.yaml");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("indented with spaces"));
-  }
+  EXPECT_THAT([&] { ConfigDocument::parse("a:\n\tb: 1\n", "run.yaml"); },
+              test::throws_error(ErrorCode::kInvalidConfig, "indented with spaces"));
   const std::vector<std::string> empty = {"a.b="};
   const auto document = ConfigDocument::parse("a:\n  b: 1\n", "run.yaml", empty);
   int b = 0;
   document.root().at("a").require("b", b);
-  try {
-    document.finish();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(),
-                ::testing::StartsWith("command line: --set a.b=: 'b' has no value"));
-  }
+  EXPECT_THAT(
+      [&] { document.finish(); },
+      test::throws_error(ErrorCode::kInvalidConfig,
+                         ::testing::StartsWith("command line: --set a.b=: 'b' has no value")));
 }
 
 TEST(Config, NothingIsNothingInAnyUnit) {
@@ -101,7 +84,7 @@ TEST(Config, NothingIsNothingInAnyUnit) {
   }
   std::uint64_t bytes = 7;
   document.root().read_bytes("a", bytes, {.min = 1});
-  EXPECT_EQ(error_of([&] { document.finish(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { document.finish(); }),
             "run.yaml:1:4: a: expected a size of at least 1 B, found '0'");
 }
 
@@ -109,15 +92,17 @@ TEST(Config, UnknownKeyNamesPlaceAndNearestKey) {
   const auto document = parse("pipeline:\n  microbatchs: 8\n");
   int microbatches = 4;
   document.root().at("pipeline").read("microbatches", microbatches);
-  EXPECT_EQ(error_of([&] { document.finish(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { document.finish(); }),
             "run.yaml:2:3: unknown key 'microbatchs' in pipeline; did you mean 'microbatches'?");
 }
 
 TEST(Config, RequiredKeyThatIsMisspeltIsReportedWhereItStands) {
   const auto document = parse("pipeline:\n  stagse: []\n");
-  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("stages"); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig,
+                                [&] { document.root().at("pipeline").at("stages"); }),
             "run.yaml:2:3: unknown key 'stagse' in pipeline; did you mean 'stages'?");
-  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig,
+                                [&] { document.root().at("pipeline").at("mesh"); }),
             "run.yaml:2:3: pipeline needs the key 'mesh'");
 }
 
@@ -126,7 +111,7 @@ TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
   int steps = 0;
   document.root().read("steps", steps);
   document.root().exclude_key("model");
-  EXPECT_EQ(error_of([&] { document.finish(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { document.finish(); }),
             "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
 }
 
@@ -151,7 +136,7 @@ TEST(Config, WrongTypesSayWhatWasExpectedAndFound) {
   root.read_bytes("h", h);
   root.read("i", i);
   EXPECT_EQ(
-      error_of([&] { root.finish(); }),
+      test::error_message(ErrorCode::kInvalidConfig, [&] { root.finish(); }),
       "run.yaml:1:4: a: expected a whole number, found 'ten'\n"
       "run.yaml:2:4: b: expected a whole number from 1 to 5, found '0'\n"
       "run.yaml:3:4: c: expected a list, such as [a, b], found a map of keys\n"
@@ -171,7 +156,8 @@ TEST(Config, FinishOfASectionReportsOnlyThatSection) {
   const ConfigNode two = document.root().at("two");
   two.read("b", value);
   EXPECT_NO_THROW(two.finish());
-  EXPECT_THROW(document.root().at("one").finish(), Error);
+  EXPECT_THAT([&] { document.root().at("one").finish(); },
+              test::throws_error(ErrorCode::kInvalidConfig, "one.a: expected a whole number"));
 }
 
 TEST(Config, AttemptCollectsTheProblemsOfAllSections) {
@@ -184,21 +170,22 @@ TEST(Config, AttemptCollectsTheProblemsOfAllSections) {
       node.finish();
     }));
   }
-  EXPECT_EQ(error_of([&] { document.finish(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { document.finish(); }),
             "run.yaml:1:10: one.a: expected a whole number, found 'x'\n"
             "run.yaml:1:13: unknown key 'zz' in one; known here: a\n"
             "run.yaml:2:10: two.b: expected a whole number, found 'y'");
 }
 
 TEST(Config, DuplicateKeyIsRefused) {
-  EXPECT_EQ(error_of([] { parse("a: 1\nb: {c: 1, c: 2}\n"); }),
-            "run.yaml:2:11: duplicate key 'c'; it is already defined at run.yaml:2:5");
+  EXPECT_EQ(
+      test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: 1\nb: {c: 1, c: 2}\n"); }),
+      "run.yaml:2:11: duplicate key 'c'; it is already defined at run.yaml:2:5");
 }
 
 TEST(Config, AliasIsACopyButNeverOfItself) {
   const auto document = parse("a: &x {n: 1}\nb: *x\n");
   EXPECT_EQ(document.root().at("b").at("n").as<int>(), 1);
-  EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: &x [1, *x]\n"); }),
               HasSubstr("run.yaml:1:11: this alias refers to the value that contains it"));
 }
 
@@ -209,17 +196,21 @@ TEST(Config, AliasesOfAliasesDoNotExplode) {
     for (int j = 0; j < 10; ++j) text += fmt::format("{}*a{}", j == 0 ? "" : ", ", i - 1);
     text += "]\n";
   }
-  EXPECT_THAT(error_of([&] { parse(text); }), HasSubstr("more than 100000 values"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [&] { parse(text); }),
+              HasSubstr("more than 100000 values"));
 }
 
 TEST(Config, SyntaxErrorHasItsPlace) {
-  EXPECT_THAT(error_of([] { parse("a: 1\nb: [1, 2\n"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: 1\nb: [1, 2\n"); }),
               HasSubstr("run.yaml:3:1: not valid YAML"));
-  EXPECT_THAT(error_of([] { parse("a: 1\n---\nb: 2\n"); }), HasSubstr("second document"));
-  EXPECT_THAT(error_of([] { parse(""); }), HasSubstr("is empty"));
-  EXPECT_THAT(error_of([] { parse("[1]"); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: 1\n---\nb: 2\n"); }),
+              HasSubstr("second document"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse(""); }),
+              HasSubstr("is empty"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("[1]"); }),
               HasSubstr("run.yaml:1:1: expected 'key: value' lines"));
-  EXPECT_THAT(error_of([] { parse("a: !!int 3"); }), HasSubstr("tag"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: !!int 3"); }),
+              HasSubstr("tag"));
 }
 
 TEST(Config, OverridesReplaceAddAndIndex) {
@@ -236,17 +227,17 @@ TEST(Config, MistakesInOverridesNameTheCommandLine) {
   const auto document = parse("training: {steps: 300}\n", {"training.stesp=5"});
   int steps = 0;
   document.root().at("training").read("steps", steps);
-  EXPECT_EQ(error_of([&] { document.finish(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { document.finish(); }),
             "command line: --set training.stesp=5: unknown key 'stesp' in training; did you mean "
             "'steps'?");
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a"}); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: 1\n", {"a"}); }),
               HasSubstr("command line: --set a: expected key.path=value"));
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: 1\n", {"a.b=2"}); }),
               HasSubstr("'a' is a single value (run.yaml:1:4)"));
-  EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [] { parse("a: [1]\n", {"a.1=2"}); }),
               HasSubstr("'a' is a list of length 1; '1' is not one of its indices"));
   const auto wrong = parse("a: 1\n", {"a=x"});
-  EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { wrong.root().at("a").as<int>(); }),
             "command line: --set a=x: a: expected a whole number, found 'x'");
 }
 
@@ -256,7 +247,8 @@ TEST(Config, LoadsAFileAndSaysWhenItCannot) {
   std::ofstream(path) << "a: 1\n";
   EXPECT_EQ(ConfigDocument::load(path).root().at("a").where(), path.string() + ":1:4");
   std::filesystem::remove(path);
-  EXPECT_THAT(error_of([&] { ConfigDocument::load(path); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [&] { ConfigDocument::load(path); }),
+              HasSubstr("cannot be read"));
 }
 
 TEST(NearestName, FindsTyposOnly) {

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/config/config_document.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -36,15 +37,6 @@ class ResolvedConfig : public ::testing::Test {
     std::ofstream(folder_ / "out" / "run.yaml") << document.resolved();
     return ConfigDocument::load(folder_ / "out" / "run.yaml");
   }
-  template <typename F>
-  static std::string error_of(F&& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "no error";
-  }
 
   fs::path folder_;
 };
@@ -61,7 +53,8 @@ TEST_F(ResolvedConfig, HasTheSameValues) {
     const ConfigNode root = each->root();
     EXPECT_EQ(root.at("name").as<std::string>(), "a run");
     EXPECT_EQ(root.at("text").as<std::string>(), "3");
-    EXPECT_THAT(error_of([&] { root.at("text").as<int>(); }), HasSubstr("found the text"));
+    EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [&] { root.at("text").as<int>(); }),
+                HasSubstr("found the text"));
     EXPECT_EQ(root.at("steps").as<int>(), 300);
     EXPECT_EQ(root.at("rate").as<double>(), 1e-3);
     EXPECT_TRUE(root.at("fast").as<bool>());
@@ -93,7 +86,7 @@ TEST_F(ResolvedConfig, AppliesOverridesAndKeepsPlaces) {
             "command line: --set training.steps=20");
   EXPECT_EQ(read.root().at("training").at("new").at("a").where(),
             "command line: --set training.new={a: b}");
-  EXPECT_THAT(error_of([&] { read.root().finish(); }),
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig, [&] { read.root().finish(); }),
               HasSubstr(file + ":4:1: unknown key 'more'"));
   const ConfigOrigin& origin = read.origin();
   EXPECT_EQ(origin.name, file);
@@ -144,8 +137,10 @@ TEST_F(ResolvedConfig, SaysWhetherTheOriginalWasPrivate) {
 }
 
 TEST_F(ResolvedConfig, DamagedSectionIsRefused) {
-  EXPECT_THAT(error_of([&] { ConfigDocument::parse("a: 1\nresolved: {}\n", "run.yaml"); }),
-              HasSubstr("lacks 'folder'"));
+  EXPECT_THAT(
+      test::error_message(ErrorCode::kInvalidConfig,
+                          [&] { ConfigDocument::parse("a: 1\nresolved: {}\n", "run.yaml"); }),
+      HasSubstr("lacks 'folder'"));
 }
 
 }  // namespace

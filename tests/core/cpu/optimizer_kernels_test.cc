@@ -7,6 +7,7 @@
 #include "core/base/philox.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/tensor/bfloat16.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -132,12 +133,9 @@ TEST(CpuKernels, RefusesWrongOutputTypesAndIdsOutsideTheTable) {
         {{DType::kI32, {2}}, reinterpret_cast<std::byte*>(ids.data())}};
     const std::vector<TensorRef> outputs{
         {{DType::kF32, output}, reinterpret_cast<std::byte*>(out.data())}};
-    try {
+    return test::error_message(ErrorCode::kInvalidArgument, [&] {
       kernels.run({OpKind::kEmbedding, {}}, inputs, outputs, {});
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return std::string("no error");
+    });
   };
   EXPECT_EQ(run({2, 2}), "embedding: the id 3 at position 1 is outside the table of 3 rows");
   EXPECT_EQ(run({4}), "output 0 of embedding is f32[2,2], but f32[4] was given");

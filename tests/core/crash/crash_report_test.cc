@@ -73,7 +73,7 @@ TEST(CrashReport, AnAbortIsReportedToo) {
   EXPECT_THAT(crash.said, AllOf(HasSubstr("crash: SIGABRT\n"), Not(HasSubstr(" of "))));
 }
 
-TEST(CrashReport, AHandlerOfSomebodyElseStays) {
+TEST(CrashReport, AnotherSignalHandlerStays) {
   const Crash crash = crash_of([] {
     ::signal(SIGSEGV, [](int) { ::_exit(7); });
     report_crashes();

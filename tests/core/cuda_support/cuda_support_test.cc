@@ -14,6 +14,7 @@
 #include "core/cuda_support/internal/needed_libraries.h"
 #include "core/cuda_support/open_gpu_plugin.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -31,16 +32,6 @@ PluginEnvironment places(const fs::path& root,
             if (found == variables.end()) return std::nullopt;
             return found->second;
           }};
-}
-
-std::string failure(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    return error.message();
-  }
-  return "nothing was thrown";
 }
 
 TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
@@ -100,9 +91,10 @@ TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
   EXPECT_THAT(support.unavailable_reason,
               AllOf(HasSubstr("built without CUDA: there is no libweft_cuda.so in /nowhere/lib"),
                     HasSubstr("WEFT_PLUGINS")));
-  EXPECT_EQ(failure([] {
-              make_cuda_device({}, {{"/nowhere/lib"}, {}, {}});
-            }),
+  EXPECT_EQ(test::error_message(ErrorCode::kFailedPrecondition,
+                                [] {
+                                  make_cuda_device({}, {{"/nowhere/lib"}, {}, {}});
+                                }),
             support.unavailable_reason);
 }
 
@@ -134,20 +126,19 @@ TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   EXPECT_EQ(support.unavailable_reason, "");
   EXPECT_THAT(support.gpus, ElementsAre("fake 0", "fake 1"));
   EXPECT_EQ(support.runtime, "99");
-  EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }),
+  EXPECT_EQ(test::error_message(ErrorCode::kFailedPrecondition,
+                                [&] { make_cuda_device({.gpu = 2}, right); }),
             "there is no GPU 2: this process sees 2");
-  EXPECT_THAT(failure([&] {
-                plugin_function(load_libraries_of(CudaPlugin::kFile, right), "weft_other_plugin");
-              }),
+  EXPECT_THAT(test::error_message(ErrorCode::kFailedPrecondition,
+                                  [&] {
+                                    plugin_function(load_libraries_of(CudaPlugin::kFile, right),
+                                                    "weft_other_plugin");
+                                  }),
               HasSubstr("lacks the function weft_other_plugin"));
 
   // The plugin contains its own copy of class Error.
-  try {
-    make_cuda_device({.gpu = 1}, right);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error, Error(ErrorCode::kResourceExhausted, "GPU 1 is taken").at("a plugin"));
-  }
+  EXPECT_EQ(test::error_of([&] { make_cuda_device({.gpu = 1}, right); }),
+            Error(ErrorCode::kResourceExhausted, "GPU 1 is taken").at("a plugin"));
 }
 
 TEST(CudaSupport, OfThisMachineHasGpusOrSaysWhyNot) {
@@ -172,7 +163,8 @@ TEST(FileOfFunction, IsTheLibraryThatHasIt) {
 TEST(NeededLibraries, AreReadFromTheFile) {
   EXPECT_THAT(needed_libraries(kFakes / "lib/libweft_cuda.so"),
               AllOf(Contains("libnccl.so.99"), Contains("libc.so.6")));
-  EXPECT_THROW(needed_libraries("/nowhere"), Error);
+  EXPECT_THAT([&] { needed_libraries("/nowhere"); },
+              test::throws_error(ErrorCode::kNotFound, "/nowhere cannot be read"));
 }
 
 TEST(NeededLibraries, OfADamagedFileAreRefusedOrFewer) {

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/ops/graph_builder.h"
 #include "core/ops/op_definition.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -95,7 +96,11 @@ TEST(EmulatedDevice, RefusesOutputsOfTheWrongType) {
   Fixture f(Nanoseconds(0), 1e6);
   const std::vector<ConstTensorRef> inputs{f.tensor({4, 5}), f.tensor({5, 10})};
   const std::vector<TensorRef> outputs{f.tensor({4, 9})};
-  EXPECT_THROW(f.stream->run({OpKind::kLinear, {}}, inputs, outputs), Error);
+  EXPECT_THAT(
+      [&] {
+        f.stream->run({OpKind::kLinear, {}}, inputs, outputs);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "f32[4,9] was given"));
 }
 
 TEST(EmulatedDevice, MemoryIsRealAndZeroesAreWritten) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -90,7 +91,11 @@ TEST(FillParameter, FillsPaddingBeyondTheShapeWithZeros) {
 
 TEST(FillParameter, RefusesValuesOfAnotherSize) {
   std::vector<float> values(3);
-  EXPECT_THROW(fill_parameter("w", {4}, Region({{2, 4}}), kNormal, 1, values), Error);
+  EXPECT_THAT(
+      [&] {
+        fill_parameter("w", {4}, Region({{2, 4}}), kNormal, 1, values);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "of 'w' [4] into 3 values"));
 }
 
 }  // namespace

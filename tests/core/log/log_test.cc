@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -20,7 +21,7 @@ Log recording(LogLevel lowest, std::vector<std::string>& lines) {
           }};
 }
 
-TEST(Log, LeavesOutWhatIsBelowItsLevel) {
+TEST(Log, OmitsLinesBelowItsLevel) {
   std::vector<std::string> lines;
   const Log log = recording(LogLevel::kWarning, lines);
   log.debug("a {}", 1);
@@ -52,7 +53,8 @@ TEST(LogLevel, ComesFromItsName) {
   for (const LogLevel level :
        {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
     EXPECT_EQ(parse_log_level(to_string(level)), level);
-  EXPECT_THROW(parse_log_level("loud"), Error);
+  EXPECT_THAT([&] { parse_log_level("loud"); },
+              test::throws_error(ErrorCode::kInvalidArgument, "there is no log level 'loud'"));
 }
 
 }  // namespace

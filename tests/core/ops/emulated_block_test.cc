@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/ops/graph_builder.h"
 #include "core/ops/op_definition.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -52,7 +53,11 @@ TEST(EmulatedBlock, RefusesInputsOfDifferentRows) {
   const ValueId x = b.input("x", {DType::kF32, {6, 4}}, {"batch", "embed"});
   const ValueId other = b.input("other", {DType::kF32, {5, 4}}, {"batch", "embed"});
   const ValueId w = b.parameter("w", {10}, zeros(), {"weights"});
-  EXPECT_THROW(b.emulated_block({x, other}, w, {{3}, 1.0, 2.0, 3.0, 0}), Error);
+  EXPECT_THAT(
+      [&] {
+        b.emulated_block({x, other}, w, {{3}, 1.0, 2.0, 3.0, 0});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "all inputs must have the same rows"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/simulation/max_min_shares.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -33,7 +34,7 @@ TEST(SimulateTasks, TasksStartWhenAllThatTheyWaitForIsOver) {
   EXPECT_EQ(times.critical_predecessor[a.value()], std::nullopt);
 }
 
-TEST(SimulateTasks, WhatWaitsForItselfIsNeverOver) {
+TEST(SimulateTasks, TasksOfACycleNeverEnd) {
   TaskGraph graph;
   const TaskId a = graph.add(1), b = graph.add(1), c = graph.add(1), d = graph.add(1);
   graph.add_dependency(b, a);
@@ -44,7 +45,7 @@ TEST(SimulateTasks, WhatWaitsForItselfIsNeverOver) {
   EXPECT_THAT(find_cycle(graph), testing::UnorderedElementsAre(b, c));
 }
 
-TEST(SimulateTasks, WhatIsUnderWaySharesItsLinksByWeight) {
+TEST(SimulateTasks, MovementsUnderWayShareTheirLinksByWeight) {
   TaskGraph graph;
   graph.links.rates = {4, 1};
   const TaskId narrow = graph.add(over({0, 1}, 6));
@@ -62,7 +63,7 @@ TEST(SimulateTasks, WhatIsUnderWaySharesItsLinksByWeight) {
   EXPECT_THAT(simulate_tasks(weighted).end, ElementsAre(9, 12));
 }
 
-TEST(SimulateTasks, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
+TEST(SimulateTasks, AQueueServesFirstComeFirstServedAndSplitsItsLastPlace) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.queues = 1;
@@ -83,7 +84,7 @@ TEST(SimulateTasks, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   EXPECT_THAT(simulate_tasks(split).end, ElementsAre(8.0 / 3, 4));
 }
 
-TEST(SimulateTasks, LinksThatAreTakenInTurnServeWhoComesFirst) {
+TEST(SimulateTasks, FifoLinksServeTheFirstMovementFirst) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1, 2};
@@ -95,7 +96,7 @@ TEST(SimulateTasks, LinksThatAreTakenInTurnServeWhoComesFirst) {
   EXPECT_EQ(simulate_tasks(graph).critical_predecessor[late.value()], TaskId(2));
 }
 
-TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
+TEST(SimulateTasks, FifoLinksSupportNeitherQueuesNorEarlyStarts) {
   TaskGraph graph;
   graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1};
@@ -106,11 +107,13 @@ TEST(SimulateTasks, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   for (const Movement& movement : {queued, early}) {
     TaskGraph refused = graph;
     refused.add(movement);
-    EXPECT_THROW(simulate_tasks(refused), Error);
+    EXPECT_THAT(
+        [&] { simulate_tasks(refused); },
+        test::throws_error(ErrorCode::kInvalidArgument, "support neither queues nor early starts"));
   }
 }
 
-TEST(SimulateTasks, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
+TEST(SimulateTasks, AReceiverThatIsNotReadyTakesOnlyWhatItsBufferHolds) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.links.buffers = {4};
@@ -142,21 +145,26 @@ TEST(SimulateTasks, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   EXPECT_EQ(simulate_tasks(whole).end.back(), 7);
 }
 
-TEST(SimulateTasks, WhatTheGraphDoesNotHaveIsAnError) {
+TEST(SimulateTasks, UnknownLinksAndSlowReceiversAreErrors) {
   TaskGraph graph;
   graph.links.rates = {1};
   graph.add(over({1}, 1));
-  EXPECT_THROW(simulate_tasks(graph), Error);
+  EXPECT_THAT(
+      [&] { simulate_tasks(graph); },
+      test::throws_error(ErrorCode::kInvalidArgument, "uses link 1, but there are only 1 links"));
   TaskGraph slow;
   slow.links.rates = {1};
   Movement movement = over({0}, 1);
   movement.receivers = {{slow.add(1), 0}};
   slow.add(movement);
-  EXPECT_THROW(simulate_tasks(slow), Error) << "who makes a receiver ready takes no time";
+  EXPECT_THAT([&] { simulate_tasks(slow); },
+              test::throws_error(ErrorCode::kInvalidArgument,
+                                 "makes a receiver ready and must take no time"))
+      << "who makes a receiver ready takes no time";
 }
 
 /// Max-min fairness: every user has a full link on which no other user gets more.
-TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
+TEST(MaxMinShares, EveryUserHasAFullLinkOnWhichNoUserGetsMore) {
   PhiloxStream random(20261123);
   MaxMinShares shares;
   for (int round = 0; round < 300; ++round) {

@@ -18,7 +18,7 @@ TEST(BFloat16, RoundsToNearestAndTiesToEven) {
   EXPECT_EQ(rounded(-3.140625f), -3.140625f);
 }
 
-TEST(BFloat16, KeepsWhatIsNotANumberAndOverflowsToInfinity) {
+TEST(BFloat16, KeepsNanAndOverflowsToInfinity) {
   EXPECT_TRUE(std::isnan(rounded(std::numeric_limits<float>::quiet_NaN())));
   EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))))
       << "its payload is in the half that is dropped";

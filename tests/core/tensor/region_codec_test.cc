@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -19,14 +20,18 @@ TEST(RegionCodec, RegionsAndTensorTypesComeBackEqual) {
 
 TEST(RegionCodec, ReversedIntervalsAndUnknownElementTypesAreDamage) {
   const std::vector<Interval> reversed{{5, 5}};
-  try {
-    (void)decode<Region>(encode(reversed));
-    FAIL() << "accepted an empty interval";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  }
-  EXPECT_THROW((void)decode<TensorType>(encode(std::pair<std::uint8_t, Shape>{9, {}})), Error);
-  EXPECT_THROW((void)decode<TensorType>(encode(std::pair<std::uint8_t, Shape>{0, {-1}})), Error);
+  EXPECT_THAT([&] { (void)decode<Region>(encode(reversed)); },
+              test::throws_error(ErrorCode::kDataLoss, "an empty or reversed interval"));
+  EXPECT_THAT(
+      [&] {
+        (void)decode<TensorType>(encode(std::pair<std::uint8_t, Shape>{9, {}}));
+      },
+      test::throws_error(ErrorCode::kDataLoss, "an enumerator that does not exist"));
+  EXPECT_THAT(
+      [&] {
+        (void)decode<TensorType>(encode(std::pair<std::uint8_t, Shape>{0, {-1}}));
+      },
+      test::throws_error(ErrorCode::kDataLoss, "a negative extent"));
 }
 
 }  // namespace

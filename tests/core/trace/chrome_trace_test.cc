@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/trace/trace_recorder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -96,15 +97,11 @@ TEST(DeviceTrace, TravelsAsBytes) {
 }
 
 TEST(ChromeTrace, AnUnwritablePathIsAnErrorThatNamesIt) {
-  try {
-    write_chrome_trace(std::filesystem::path("/no/such/folder/trace.json"), {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("/no/such/folder/trace.json"), std::string::npos);
-  }
+  EXPECT_THAT([&] { write_chrome_trace(std::filesystem::path("/no/such/folder/trace.json"), {}); },
+              test::throws_error(ErrorCode::kUnavailable, "/no/such/folder/trace.json"));
 }
 
-TEST(TraceRecorder, KeepsNothingWhileOffAndCountsWhatDoesNotFit) {
+TEST(TraceRecorder, RecordsNothingWhileOffAndCountsDroppedEvents) {
   TraceRecorder recorder(2);
   recorder.record(compute(0, 1));
   recorder.enable(true);

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "tests/mesh/costs/emulated_models.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::test {
 namespace {
@@ -142,7 +143,8 @@ TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
-  EXPECT_THROW(mesh::scale_to_measured(costs, plan, std::span(measured).first(1)), Error);
+  EXPECT_THAT([&] { mesh::scale_to_measured(costs, plan, std::span(measured).first(1)); },
+              throws_error(ErrorCode::kInvalidArgument, "1 stages were measured, but there are 2"));
   // The measured time of I includes the recomputation (R) that precedes it.
   costs.stages[0].recomputes = true;
   mesh::scale_to_measured(costs, plan, measured);

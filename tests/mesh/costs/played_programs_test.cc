@@ -10,6 +10,7 @@
 #include "mesh/costs/program_seconds.h"
 #include "mesh/schedule/named_schedules.h"
 #include "tests/mesh/costs/emulated_models.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::test {
 namespace {
@@ -255,9 +256,11 @@ TEST(ProgramSeconds, AreThoseThatWereMeasured) {
     EXPECT_NEAR(of(2, 1, mesh::ActionKind::kForward), 4 * 7, 1e-9);
     EXPECT_NEAR(of(2, 1, split ? mesh::ActionKind::kInputGrad : mesh::ActionKind::kBackward),
                 4 * (split ? 18 : 27), 1e-9);
-    EXPECT_THROW(
-        mesh::program_seconds(plan, mesh::cost_model_seconds(0), std::span(measured).first(1)),
-        Error);
+    EXPECT_THAT(
+        [&] {
+          mesh::program_seconds(plan, mesh::cost_model_seconds(0), std::span(measured).first(1));
+        },
+        throws_error(ErrorCode::kInvalidArgument, "1 stages were measured, but there are"));
   }
 }
 

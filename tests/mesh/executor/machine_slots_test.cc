@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "mesh/executor/make_device.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -32,15 +33,11 @@ TEST(MachineSlots, EachHasAGpuOfItsOwnUnlessTheyAreShared) {
   EXPECT_EQ(gpu_for_slot(3, 4, false), 3);
   EXPECT_EQ(gpu_for_slot(5, 4, true), 1);
   EXPECT_EQ(gpu_for_slot(1, 1, true), 0);
-  try {
-    gpu_for_slot(1, 1, false);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_THAT(error.message(), testing::HasSubstr("device 2 of its machine, which has 1 GPU: "
-                                                    "give the hosts there fewer `devices`, or say "
-                                                    "`share_gpu: true`"));
-  }
+  EXPECT_THAT([&] { gpu_for_slot(1, 1, false); },
+              test::throws_error(ErrorCode::kFailedPrecondition,
+                                 "device 2 of its machine, which has 1 GPU: "
+                                 "give the hosts there fewer `devices`, or say "
+                                 "`share_gpu: true`"));
 }
 
 }  // namespace

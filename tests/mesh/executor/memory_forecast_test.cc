@@ -22,7 +22,7 @@ TEST(MemoryForecast, ARunThatNeedsMoreThanThereIsLeavesNothing) {
               ::testing::HasSubstr("where the run leaves 0 B free"));
 }
 
-TEST(MemoryForecast, WhoDoesNotTellIsTakenToHaveEnough) {
+TEST(MemoryForecast, AHostWithoutAReportIsAssumedToHaveEnoughMemory) {
   EXPECT_EQ(find_memory_shortage({{"a", {kGiB, kGiB, std::nullopt}}}), std::nullopt);
 }
 

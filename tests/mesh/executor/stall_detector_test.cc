@@ -58,7 +58,7 @@ TEST(StallDetector, ATransferThatTakesManyTimesTheLimitButMovesIsFine) {
   EXPECT_EQ(kind, Kind::kProgressing);
 }
 
-TEST(StallDetector, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
+TEST(StallDetector, ALongOpIsReportedRepeatedlyAndDoesNotEndTheRun) {
   StallDetector detector({}, kRun);
   ManualClock clock;
   std::vector<int> told;
@@ -81,7 +81,7 @@ TEST(StallDetector, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMo
   EXPECT_EQ(at, 100);
 }
 
-TEST(StallDetector, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
+TEST(StallDetector, NoProgressWithoutARunningOpIsADeadlock) {
   StallDetector detector({}, kRun);
   const auto [kind, at] = first_verdict(detector, 200, [](int) {
     return StallDetector::Reports{waits(), waits()};
@@ -125,7 +125,7 @@ TEST(StallDetector, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
   EXPECT_EQ(at, 60);
 }
 
-TEST(StallDetector, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {
+TEST(StallDetector, ADeviceThatDoesNotAnswerDoesNotDelayTheVerdict) {
   StallDetector detector({}, kRun);
   const auto [kind, at] = first_verdict(detector, 70, [](int) {
     return StallDetector::Reports{waits(), std::nullopt};

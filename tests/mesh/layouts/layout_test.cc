@@ -97,7 +97,7 @@ TEST(Layouts, ADataAxisSplitsTokensAndWeightsOnlyIfItIsTo) {
   EXPECT_EQ(LaidOut(choice, {{"data", 2}, {"tensor", 2}}).home("expand"), "[data,tensor]");
 }
 
-TEST(Layouts, AxesTakeTheRolesThatAreSaid) {
+TEST(Layouts, AxesTakeTheGivenRoles) {
   const LayoutChoice choice{"3d",
                             {{Role::kWeight, "a"}, {Role::kInput, "b"}, {Role::kOutput, "c"}}};
   EXPECT_EQ(LaidOut(choice, {{"a", 2}, {"b", 2}, {"c", 2}}).home("expand"), "[c+a,b]");
@@ -125,7 +125,7 @@ std::string refused(const LayoutChoice& choice, std::vector<MeshAxis> axes,
   return error.message();
 }
 
-TEST(Layouts, RefuseWhatCannotBeWithWhatToDo) {
+TEST(Layouts, ImpossibleMeshesAreRefusedWithAdvice) {
   EXPECT_THAT(refused({"4d", {}}, {{"i", 2}}), HasSubstr("there is no layout '4d', only rules"));
   EXPECT_THAT(refused({"3d", {}}, {{"i", 2}, {"j", 2}}),
               HasSubstr("no axis has the role 'output'; name one 'output' or 'l'"));

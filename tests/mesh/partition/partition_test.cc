@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/ops/graph_builder.h"
 #include "mesh/layouts/rules.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -178,22 +179,21 @@ TEST(Partition, EachStageSendsOneGradientOfASkippedValue) {
 }
 
 TEST(Partition, ABatchThatDoesNotDivideIsExplained) {
-  try {
-    partition(request(small_model(3), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    EXPECT_THAT(error.message(), HasSubstr("split evenly 2 ways along its axis 'batch' of size 3"));
-  }
+  EXPECT_THAT(
+      [&] {
+        partition(request(small_model(3), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
+      },
+      test::throws_error(ErrorCode::kInvalidConfig,
+                         "split evenly 2 ways along its axis 'batch' of size 3"));
 }
 
 TEST(Partition, HeadsThatDoNotDivideAreExplained) {
-  try {
-    partition(request(small_model(4, 12), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("3 units cannot be split 2 ways over axis 'tensor'"));
-  }
+  EXPECT_THAT(
+      [&] {
+        partition(request(small_model(4, 12), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
+      },
+      test::throws_error(ErrorCode::kInvalidConfig,
+                         "3 units cannot be split 2 ways over axis 'tensor'"));
 }
 
 }  // namespace

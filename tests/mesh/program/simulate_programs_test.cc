@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -55,7 +56,7 @@ TEST(SimulatePrograms, ATransferBeginsWhenAllHaveStartedItAndEndsForAll) {
   EXPECT_DOUBLE_EQ(simulation.step, 7.5);
 }
 
-TEST(SimulatePrograms, WhoMeetsOnALinkSharesItByWeight) {
+TEST(SimulatePrograms, TransfersShareALinkByWeight) {
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}),
                                       program(3, {2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 6)}}}, {1}, {}};
@@ -70,7 +71,7 @@ TEST(SimulatePrograms, WhoMeetsOnALinkSharesItByWeight) {
             (std::vector<double>{6, 6, 14, 14}));
 }
 
-TEST(SimulatePrograms, WhatASlowLinkHoldsBackLeavesTheRestToOthers) {
+TEST(SimulatePrograms, RateThatASlowLinkLeavesUnusedGoesToOtherTransfers) {
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}),
                                       program(3, {2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 9)}}}, {4, 1}, {}};
@@ -79,7 +80,7 @@ TEST(SimulatePrograms, WhatASlowLinkHoldsBackLeavesTheRestToOthers) {
             (std::vector<double>{6, 6, 3, 3}));
 }
 
-TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
+TEST(SimulatePrograms, AQueueServesTheOldestTransferThatCanMove) {
   // Device 0 sends to device 1, which is late, and then to device 2.
   const std::vector<Program> programs{[] {
                                         Program both = program(0, {1, 2});
@@ -117,7 +118,7 @@ TEST(SimulatePrograms, DevicesThatHaveNoFlowInCommonEndApart) {
             (std::vector<double>{6, 6, 16, 16}));
 }
 
-TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
+TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverIsReady) {
   // Device 0 sends twice. Device 1 is late.
   const std::vector<Program> programs{program(0, {1, 2}), program(1, {1, 2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(0, 1, 6)}}}, {1}, {1}};
@@ -138,7 +139,7 @@ TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{22, 22}));
 }
 
-TEST(SimulatePrograms, WhoGetsItInsideItsHostHoldsUpThoseBeforeItButNotTheSender) {
+TEST(SimulatePrograms, ALateReceiverInsideAHostDelaysItsForwarderButNotTheSender) {
   // Device 0 sends to device 1, which forwards to device 2.
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}}, {1}, {1}};
@@ -163,9 +164,19 @@ TEST(SimulatePrograms, ProgramsThatWaitForEachOtherAreRefused) {
   EXPECT_THAT(
       [&] { simulate_programs(programs, seconds, traffic); },
       testing::ThrowsMessage<Error>(testing::HasSubstr("device0 waits for 'op1' of microbatch 0")));
-  EXPECT_THROW(simulate_programs(programs, {}, traffic), Error);
-  EXPECT_THROW(simulate_programs(programs, {{}, {}}, traffic), Error);
-  EXPECT_THROW(simulate_programs(programs, seconds, {{}, {1}, {}}), Error);
+  EXPECT_THAT([&] { simulate_programs(programs, {}, traffic); },
+              test::throws_error(ErrorCode::kInvalidArgument,
+                                 "expected durations of 2 programs, got those of 0"));
+  EXPECT_THAT(
+      [&] {
+        simulate_programs(programs, {{}, {}}, traffic);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "instructions, but times of 0"));
+  EXPECT_THAT(
+      [&] {
+        simulate_programs(programs, seconds, {{}, {1}, {}});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "no entry for transfer 'op1'"));
 }
 
 }  // namespace

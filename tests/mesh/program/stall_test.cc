@@ -89,7 +89,7 @@ TEST(Stall, TheHostGoesOnPastATransferThatTheDeviceStandsAt) {
       << "at its end";
 }
 
-TEST(Stall, WhoHasFinishedIsNotListed) {
+TEST(Stall, FinishedDevicesAreNotListed) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 12}), "");
 }
 

@@ -83,7 +83,7 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
   EXPECT_NEAR(busiest_link_seconds(all, topology(), network), 0.5, 1e-9);
 }
 
-TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
+TEST(Traffic, AReceiverInsideAHostFollowsTheDeviceThatForwardsToIt) {
   for (const ReshardAlgorithm strategy :
        {ReshardAlgorithm::kLocalAllgather, ReshardAlgorithm::kBroadcast}) {
     const std::vector<Program> all = programs(plan(512, strategy), 1);

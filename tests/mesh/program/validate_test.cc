@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "mesh/program/compile.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -45,12 +46,7 @@ Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
 }
 
 std::string error_of(const std::vector<Program>& programs) {
-  try {
-    validate(programs);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInternal, [&] { validate(programs); });
 }
 
 Start start(std::uint32_t transfer) { return {transfer, 0, -1, -1, transfer}; }

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "mesh/runtime/storage.h"
 #include "tests/support/detached_device.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -99,16 +100,18 @@ TEST(RecordedSegments, WorkThatFailsIsNotRecordedAndCanBeQueuedAgain) {
   RecordedSegments::Graphs& of_program = graphs.of(program);
   const CaptureSegment& segment = *of_program.beginning_at(1);
   const auto fail = [] { throw Error(ErrorCode::kInternal, "on purpose"); };
-  EXPECT_THROW(of_program.queue(segment, stream, fail), Error);
+  EXPECT_THAT([&] { of_program.queue(segment, stream, fail); },
+              test::throws_error(ErrorCode::kInternal, "on purpose"));
   of_program.queue(segment, stream, [] {});
   EXPECT_EQ(stream.recorded, 0) << "it has never been done to the end";
-  EXPECT_THROW(of_program.queue(segment, stream, fail), Error);
+  EXPECT_THAT([&] { of_program.queue(segment, stream, fail); },
+              test::throws_error(ErrorCode::kInternal, "on purpose"));
   EXPECT_EQ(stream.recorded, 0);
   of_program.queue(segment, stream, [] {});
   EXPECT_EQ(stream.recorded, 1);
 }
 
-TEST(RecordedSegments, WhatIsBeyondTheBoundIsQueuedAsItIsAndForgettingMakesRoom) {
+TEST(RecordedSegments, SegmentsBeyondTheLimitAreNotRecordedUntilOthersAreForgotten) {
   RecordingStream stream;
   RecordedSegments graphs(4);
   const Program program = three_segments();

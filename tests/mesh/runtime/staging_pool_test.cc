@@ -7,7 +7,7 @@
 namespace weft::mesh {
 namespace {
 
-TEST(StagingPool, GivesWhatCameBackToWhoNeedsAboutAsMuch) {
+TEST(StagingPool, ReusesAReturnedBlockForASimilarSize) {
   CpuDevice device;
   StagingPool pool(device);
   std::byte* first = nullptr;

@@ -18,7 +18,7 @@ std::string text_of(const Schedule& schedule, const std::vector<OrderedAction>& 
   return text;
 }
 
-TEST(ActionOrder, WhatCanStartFirstComesFirst) {
+TEST(ActionOrder, ActionsComeInTheOrderOfTheirEarliestStart) {
   const Schedule schedule = make_schedule("1f1b", 2, 3);
   EXPECT_EQ(text_of(schedule, order_actions(schedule, chain_edges(2))),
             "0F0 0F1 1F0 1B0 0B0 1F1 1B1 0F2 0B1 1F2 1B2 0B2");
@@ -34,7 +34,7 @@ TEST(ActionOrder, CountsTheTimesOfActionsAndTransfers) {
   EXPECT_EQ(starts, (std::vector<double>{0, 2.5, 4.5, 9}));
 }
 
-TEST(ActionOrder, HoldsEveryActionOnceAfterWhatItNeeds) {
+TEST(ActionOrder, HoldsEveryActionOnceAfterItsDependencies) {
   for (const char* name : {"gpipe", "1f1b", "eager-1f1b"}) {
     const Schedule schedule = make_schedule(name, 4, 6);
     auto edges = chain_edges(4);

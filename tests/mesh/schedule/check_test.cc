@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -98,8 +99,12 @@ TEST(CheckSchedule, LeftOverMemoryIsFoundInASimulation) {
 
 TEST(CheckSchedule, CountsMustFit) {
   const Schedule schedule = make_schedule("1f1b", 2, 2);
-  EXPECT_THROW(check_schedule(schedule, uniform_costs(3, {})), Error);
-  EXPECT_THROW(check_schedule(schedule, uniform_costs(2, {}), {.memory_of_actor = {1}}), Error);
+  EXPECT_THAT(
+      [&] { check_schedule(schedule, uniform_costs(3, {})); },
+      test::throws_error(ErrorCode::kInvalidArgument, "has 2 stages, but costs are given for 3"));
+  EXPECT_THAT(
+      [&] { check_schedule(schedule, uniform_costs(2, {}), {.memory_of_actor = {1}}); },
+      test::throws_error(ErrorCode::kInvalidArgument, "has 2 actors, but 1 have a memory cap"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "mesh/schedule/action_graph.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -168,7 +169,8 @@ TEST(Lowering, MergingJoinsOnlyNeighbours) {
 
 TEST(Lowering, ScheduleThatCannotFinishIsRefused) {
   const Schedule schedule = read_schedule("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "x").schedule;
-  EXPECT_THROW(lower(schedule, chain_edges(2), TransferOrder::kTotalOrder), Error);
+  EXPECT_THAT([&] { lower(schedule, chain_edges(2), TransferOrder::kTotalOrder); },
+              test::throws_error(ErrorCode::kInvalidArgument, "schedule 'x' cannot finish"));
 }
 
 TEST(Lowering, ListsThatStandStillHaveNoTicks) {

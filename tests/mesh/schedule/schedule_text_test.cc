@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -12,12 +13,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& text, ActionSpelling spelling = ActionSpelling::kDetect) {
-  try {
-    read_schedule(text, "mine.csv", spelling);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInvalidConfig,
+                             [&] { read_schedule(text, "mine.csv", spelling); });
 }
 
 TEST(ScheduleText, RowsAreActorsAndBlanksAreIdle) {
@@ -30,7 +27,7 @@ TEST(ScheduleText, RowsAreActorsAndBlanksAreIdle) {
   EXPECT_FALSE(text.edges);
 }
 
-TEST(ScheduleText, WhatSpreadsheetsWriteBesideTheCellsMeansNothing) {
+TEST(ScheduleText, ByteOrderMarksQuotesAndEmptyCellsOfSpreadsheetsAreIgnored) {
   const std::string rows = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
   const Schedule plain = read_schedule("# name: mine\n" + rows, "s.csv").schedule;
   for (const char* text :
@@ -80,7 +77,7 @@ TEST(ScheduleText, OldSpellingIsDetected) {
             "actor 0: 0F0 0I0\n");
 }
 
-TEST(ScheduleText, WhatIsWrittenReadsBackAsTheSame) {
+TEST(ScheduleText, AWrittenScheduleReadsBackEqual) {
   Schedule schedule = read_schedule(
                           "0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3I1,3W1,0B0,0B1\n1F0,2F0,2B0,1R0,1B0,"
                           "1F1,2F1,2B1,1B1,1OPT\n",

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "mesh/schedule/schedule.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -20,7 +21,7 @@ std::vector<std::optional<Action>> one_at_a_time(int actor, int microbatches) {
   return tasks;
 }
 
-TEST(TaskSchedule, IsWhatTheFunctionYields) {
+TEST(TaskSchedule, HasTheTasksOfTheFunction) {
   const Schedule schedule = make_task_schedule("one at a time", {0, 1}, 2, one_at_a_time);
   EXPECT_EQ(to_string(schedule), "actor 0: 0F0 0B0 0F1 0B1\nactor 1: 1F0 1B0 1F1 1B1\n");
   EXPECT_EQ(schedule.name, "one at a time");
@@ -32,15 +33,17 @@ TEST(TaskSchedule, IsCheckedAtOnce) {
     if (actor == 1) tasks.pop_back();
     return tasks;
   };
-  try {
-    make_task_schedule("lazy", {0, 1}, 2, lazy);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(),
-                HasSubstr("schedule 'lazy', stage 1, microbatch 1: needs either B"));
-  }
-  EXPECT_THROW(make_task_schedule("none", {}, 2, one_at_a_time), Error);
-  EXPECT_THROW(make_task_schedule("none", {0}, 0, one_at_a_time), Error);
+  EXPECT_THAT(
+      [&] {
+        make_task_schedule("lazy", {0, 1}, 2, lazy);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument,
+                         "schedule 'lazy', stage 1, microbatch 1: needs either B"));
+  EXPECT_THAT(
+      [&] { make_task_schedule("none", {}, 2, one_at_a_time); },
+      test::throws_error(ErrorCode::kInvalidArgument, "schedule 'none' needs at least 1 stage"));
+  EXPECT_THAT([&] { make_task_schedule("none", {0}, 0, one_at_a_time); },
+              test::throws_error(ErrorCode::kInvalidArgument, "and 1 microbatch"));
 }
 
 }  // namespace

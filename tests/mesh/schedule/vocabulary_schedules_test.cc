@@ -16,6 +16,7 @@
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/simulate.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -236,18 +237,39 @@ TEST(VocabularySchedules, CompoundsStayTogetherUnlessAPassIsNeededBetween) {
   EXPECT_GT(compounds, 0);
 }
 
-TEST(VocabularySchedules, WhatCannotBeIsRefused) {
-  EXPECT_THROW(make_schedule({"1f1b", 1, 4, 0, 0, kVocab2}), Error);
-  EXPECT_THROW(make_schedule({"1f1b", 1, 4, 0, 0, kInterlaced}), Error);
-  EXPECT_THROW(make_schedule({"zb-h1", 4, 4, 0, 0, kInterlaced}), Error);
-  EXPECT_THROW(with_vocabulary(make_schedule("1f1b", 2, 2), kInterlaced), Error);
-  EXPECT_THROW(with_vocabulary(make_schedule({"1f1b", 2, 2, 0, 0, kVocab2}), kVocab2), Error);
+TEST(VocabularySchedules, ImpossibleRequestsAreRefused) {
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"1f1b", 1, 4, 0, 0, kVocab2});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has one actor"));
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"1f1b", 1, 4, 0, 0, kInterlaced});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has one actor"));
+  EXPECT_THAT(
+      [&] {
+        make_schedule({"zb-h1", 4, 4, 0, 0, kInterlaced});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument,
+                         "goes with the schedule 1f1b, not with zb-h1"));
+  EXPECT_THAT(
+      [&] { with_vocabulary(make_schedule("1f1b", 2, 2), kInterlaced); },
+      test::throws_error(ErrorCode::kInvalidArgument, "cannot be interlaced by putting passes in"));
+  EXPECT_THAT(
+      [&] {
+        with_vocabulary(make_schedule({"1f1b", 2, 2, 0, 0, kVocab2}), kVocab2);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has vocabulary passes"));
   // Two actors that wait for each other.
-  EXPECT_THROW(
-      with_vocabulary(
-          read_schedule("0F0,0B0,0F1,0F2,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n", "x").schedule,
-          kVocab2),
-      Error);
+  EXPECT_THAT(
+      [&] {
+        with_vocabulary(
+            read_schedule("0F0,0B0,0F1,0F2,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n", "x").schedule,
+            kVocab2);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "deadlocks with vocabulary passes"));
 }
 
 /// Step times of the paper's 4B GPT (width 3072) on 8 actors of 4 layers, in units of a layer's
@@ -323,7 +345,7 @@ TEST(VocabularySchedules, ThePapersModelIsAsMuchFasterAsItsIntervalsSay) {
   }
 }
 
-TEST(VocabularySchedules, RedistributedLayersDoNotMakeUpForIt) {
+TEST(VocabularySchedules, RedistributedLayersAreSlowerThanASplitVocabulary) {
   for (const auto& [vocabulary, left, ratio] :
        {std::tuple(32, 4, 1.15), std::tuple(64, 3, 1.16), std::tuple(128, 2, 1.16),
         std::tuple(256, 0, 1.30)}) {
@@ -334,7 +356,7 @@ TEST(VocabularySchedules, RedistributedLayersDoNotMakeUpForIt) {
   }
 }
 
-TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
+TEST(VocabularySchedules, TransfersOfVocabularyPassesHideWhereMemoryAllows) {
   // Each tensor, of stages and of vocabulary passes, takes a quarter of a forward.
   for (const char* name : {"eager-1f1b", "zb-h1", "zb-v", "v-half"}) {
     const int m = 64, chunks = find_named_schedule(name).chunks;
@@ -353,7 +375,7 @@ TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
   }
 }
 
-TEST(VocabularySchedules, InterlacedWaitsForWhatMoves) {
+TEST(VocabularySchedules, InterlacedPassesWaitForTheirTransfers) {
   const ScheduleCosts costs = [] {
     ScheduleCosts result =
         uniform_costs(8, {.vocabulary_scores = 0.05, .vocabulary_grads = 0.05}, 0.25);

@@ -10,6 +10,7 @@
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "tests/mesh/schedule/schedule_of.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -34,21 +35,13 @@ std::string with(const std::string& from, const std::string& to) {
 
 std::string error_of(const std::string& text, bool training = true) {
   const Schedule schedule = schedule_of(text);
-  try {
-    validate(schedule, chain_edges(schedule.stages), training);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInvalidArgument,
+                             [&] { validate(schedule, chain_edges(schedule.stages), training); });
 }
 
 std::string mismatch_of(const Schedule& schedule, VocabularyMode mode, bool training = true) {
-  try {
-    require_vocabulary(schedule, mode, training);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "";
+  return test::error_message(ErrorCode::kInvalidArgument,
+                             [&] { require_vocabulary(schedule, mode, training); });
 }
 
 TEST(VocabularyPasses, AllOfThemAreValid) {
@@ -193,7 +186,7 @@ TEST(VocabularyModes, HaveBarriers) {
   EXPECT_EQ(vocabulary_barriers(VocabularyMode::kVocab2), 1);
 }
 
-TEST(VocabularyModes, AreToldFromTheScheduleAndItsBarriers) {
+TEST(VocabularyModes, AreCheckedAgainstTheScheduleAndItsBarriers) {
   const auto made = [](VocabularyMode mode) { return make_schedule({"1f1b", 4, 8, 0, 0, mode}); };
   using enum VocabularyMode;
   for (const VocabularyMode mode : {kLast, kVocab1, kVocab2, kInterlaced})

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -146,15 +147,10 @@ TEST(SearchSchedule, BudgetBoundsTheEffort) {
   EXPECT_LE(result.simulated, 5000) << "the named ones are always simulated";
 }
 
-TEST(SearchSchedule, TooLittleMemoryIsSaidWithTheActor) {
-  try {
-    search_schedule(request_of(2, 4, {}, 0, 0.5));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_THAT(error.message(),
-                HasSubstr("actor 0 has memory for 0.5, but one microbatch takes 1 there"));
-  }
+TEST(SearchSchedule, TooLittleMemoryIsReportedWithTheActor) {
+  EXPECT_THAT([&] { search_schedule(request_of(2, 4, {}, 0, 0.5)); },
+              test::throws_error(ErrorCode::kResourceExhausted,
+                                 "actor 0 has memory for 0.5, but one microbatch takes 1 there"));
   // Running one microbatch at a time is slow, but fits.
   EXPECT_DOUBLE_EQ(search_schedule(request_of(2, 4, {}, 0, 1)).simulation.peak(), 1);
 }
@@ -240,19 +236,18 @@ TEST(SearchWithVocabulary, VocabularyPassesFitInMemory) {
   const SearchResult result = search_schedule(request);
   EXPECT_LE(result.simulation.peak(), 6 * (1 + 1e-9));
   request.memory_of_actor.assign(4, 1.2);
-  try {
-    search_schedule(request);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_THAT(error.message(), HasSubstr("no schedule with a split vocabulary fits"));
-  }
+  EXPECT_THAT([&] { search_schedule(request); },
+              test::throws_error(ErrorCode::kResourceExhausted,
+                                 "no schedule with a split vocabulary fits"));
 }
 
 TEST(SearchWithVocabulary, InterlacedVocabularyIsNotSearched) {
-  EXPECT_THROW(
-      search_schedule(with_vocabulary_of(request_of(2, 4, {}, 0), VocabularyMode::kInterlaced)),
-      Error);
+  EXPECT_THAT(
+      [&] {
+        search_schedule(with_vocabulary_of(request_of(2, 4, {}, 0), VocabularyMode::kInterlaced));
+      },
+      test::throws_error(ErrorCode::kInvalidArgument,
+                         "goes with the schedule 1f1b, not with auto"));
 }
 
 }  // namespace

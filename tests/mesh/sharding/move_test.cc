@@ -136,7 +136,7 @@ std::vector<std::string> texts(const std::vector<Move>& moves, const DeviceMesh&
 
 class RandomMoves : public testing::TestWithParam<int> {};
 
-TEST_P(RandomMoves, BringEveryElementToWhereItIsWantedAndHaveAdjoints) {
+TEST_P(RandomMoves, BringEveryElementToItsDestinationAndHaveAdjoints) {
   std::mt19937 random(GetParam());
   const DeviceMesh mesh = GetParam() % 2 == 0 ? cube(2, 2, 2) : cube(2, 3, 2);
   const Shape shape = GetParam() % 3 == 0 ? Shape{24} : Shape{24, 24};
@@ -209,7 +209,7 @@ TEST(Moves, SumsOverSeveralAxesAreOneCollective) {
             (std::vector<std::string>{"reduce-scatter i+j: [-] partial(i+j) -> [j+i]"}));
 }
 
-TEST(Moves, WhatIsThereAlreadyIsSlicedAndAnOrderIsExchanged) {
+TEST(Moves, LocalDataIsSlicedAndAnotherAxisOrderIsExchanged) {
   const DeviceMesh mesh = cube(2, 3, 2);
   EXPECT_TRUE(plan_moves({24}, {{{0}}, {}}, {{{0}}, {}}, mesh).empty());
   EXPECT_EQ(texts(plan_moves({24}, {{{0}}, {}}, {{{0, 1}}, {}}, mesh), mesh),

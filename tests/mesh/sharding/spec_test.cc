@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::mesh {
 namespace {
@@ -26,7 +27,11 @@ TEST(Spec, UnevenChunksDifferByAtMostOne) {
 }
 
 TEST(Spec, MoreChunksThanElementsAreRefused) {
-  EXPECT_THROW(region_of({2}, {{{1}}, {}}, two_by_three(), 0), Error);
+  EXPECT_THAT(
+      [&] {
+        region_of({2}, {{{1}}, {}}, two_by_three(), 0);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "cannot be split 3 ways"));
 }
 
 TEST(Spec, FirstReplicaIsTheOneAtZeroOfTheAxesThatReplicate) {
@@ -52,8 +57,16 @@ TEST(DeviceMesh, RanksAreRowMajor) {
 }
 
 TEST(DeviceMesh, ASizeThatDoesNotFitItsDevicesIsRefused) {
-  EXPECT_THROW(DeviceMesh("m", {{"a", 2}}, {transfer::DeviceId(0)}), Error);
-  EXPECT_THROW(DeviceMesh("m", {{"a", 1}, {"a", 1}}, {transfer::DeviceId(0)}), Error);
+  EXPECT_THAT(
+      [&] {
+        DeviceMesh("m", {{"a", 2}}, {transfer::DeviceId(0)});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "mesh 'm' has 2 coordinates but 1 devices"));
+  EXPECT_THAT(
+      [&] {
+        DeviceMesh("m", {{"a", 1}, {"a", 1}}, {transfer::DeviceId(0)});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "mesh axis 'a' is given twice"));
 }
 
 }  // namespace

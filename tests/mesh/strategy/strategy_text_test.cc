@@ -42,9 +42,7 @@ struct SmallMesh {
     return strategy_of(part, read_strategy(text, "mine.strategy"));
   }
   std::string refusal(const std::string& text) const {
-    const Error error = test::error_of([&] { (void)read(text); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    return error.message();
+    return test::error_message(ErrorCode::kInvalidConfig, [&] { (void)read(text); });
   }
   /// Returns the error of the text with `from` replaced by `to`.
   std::string refusal(const std::string& from, const std::string& to) const;
@@ -95,7 +93,7 @@ TEST(StrategyText, ReadsHomesAndOps) {
   EXPECT_EQ(to_string(specs.outputs[0], small.mesh), "[i,j]");
 }
 
-TEST(StrategyText, WhatIsLeftOutIsWholeOrInherited) {
+TEST(StrategyText, OmittedOpsAreReplicatedOrInherited) {
   const SmallMesh small;
   const ShardingStrategy strategy = small.read(kGood);
   EXPECT_EQ(strategy.ops.size(), small.model.graph.nodes().size());
@@ -109,7 +107,7 @@ TEST(StrategyText, WhatIsLeftOutIsWholeOrInherited) {
   }
 }
 
-TEST(StrategyText, WhatItWritesItReads) {
+TEST(StrategyText, ReadsTheStrategiesThatItWrites) {
   const SmallMesh small;
   const ShardingStrategy strategy = small.read(kGood);
   const std::string text = write_strategy(small.part, strategy, {});
@@ -120,7 +118,7 @@ TEST(StrategyText, WhatItWritesItReads) {
   EXPECT_THAT(text, EndsWith("op linear [i,-] [-,j] -> [i,j]\nop gelu [i,j] -> [i,j]\n"));
 }
 
-TEST(StrategyText, WritesBackwardOpsThatDoNotDoWhatTheyInherit) {
+TEST(StrategyText, WritesBackwardOpsThatDifferFromTheirInheritedSharding) {
   const SmallMesh small;
   ShardingStrategy strategy = small.read(kGood);
   NodeId backward;
@@ -245,7 +243,7 @@ TEST(StrategyText, OpsThatCannotBeSplitSoAreRefusedAtTheirLine) {
               HasSubstr("must be whole on each device"));
 }
 
-TEST(StrategyText, OneOfAnotherMeshOrGraphSaysSo) {
+TEST(StrategyText, AStrategyOfAnotherMeshOrGraphIsRefused) {
   const SmallMesh small;
   EXPECT_EQ(small.refusal("i=2 j=2 one=1", "i=2 j=4"),
             "mine.strategy:2:6: this strategy is for a mesh of i=2 j=4, and 'square' has i=2 j=2 "

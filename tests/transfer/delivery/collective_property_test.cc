@@ -7,6 +7,7 @@
 #include "core/tensor/bfloat16.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
+#include "tests/support/thrown_error.h"
 #include "transfer/reshard/collective.h"
 
 namespace weft::transfer {
@@ -235,19 +236,40 @@ TEST(Collective, AGroupThatDoesNotFitIsRefused) {
   const Topology topology = Topology::dense({2});
   const DeviceId a(0), b(1);
   const Region box({{0, 8}});
-  EXPECT_THROW(plan_all_reduce(DType::kF32, box, {}, topology), Error);
-  EXPECT_THROW(plan_all_reduce(DType::kF32, box, {a, a}, topology), Error);
-  EXPECT_THROW(plan_all_reduce(DType::kU8, box, {a, b}, topology), Error);
-  EXPECT_THROW(plan_all_reduce(DType::kF32, box, {a, DeviceId(7)}, topology), Error);
-  EXPECT_THROW(
-      plan_all_gather(DType::kF32, box, {{a, Region({{0, 4}})}, {b, Region({{5, 8}})}}, topology),
-      Error)
+  EXPECT_THAT([&] { plan_all_reduce(DType::kF32, box, {}, topology); },
+              test::throws_error(ErrorCode::kInvalidArgument, "all_reduce: the group is empty"));
+  EXPECT_THAT(
+      [&] {
+        plan_all_reduce(DType::kF32, box, {a, a}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "device 0 appears twice in the group"));
+  EXPECT_THAT(
+      [&] {
+        plan_all_reduce(DType::kU8, box, {a, b}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "u8 cannot be reduced"));
+  EXPECT_THAT(
+      [&] {
+        plan_all_reduce(DType::kF32, box, {a, DeviceId(7)}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "device 7 is not in the topology"));
+  EXPECT_THAT(
+      [&] {
+        plan_all_gather(DType::kF32, box, {{a, Region({{0, 4}})}, {b, Region({{5, 8}})}}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "have 7 of the 8 elements"))
       << "a hole";
-  EXPECT_THROW(
-      plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology),
-      Error)
+  EXPECT_THAT(
+      [&] {
+        plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "overlap"))
       << "an overlap";
-  EXPECT_THROW(plan_reduce_scatter(DType::kF32, box, {{a, Region({{0, 9}})}}, topology), Error)
+  EXPECT_THAT(
+      [&] {
+        plan_reduce_scatter(DType::kF32, box, {{a, Region({{0, 9}})}}, topology);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "outside the box"))
       << "outside";
 }
 

@@ -113,7 +113,7 @@ TEST_F(EgressOfOne, ATransferThatItsReceiverHasNotStartedHoldsNoPlace) {
   EXPECT_EQ(cluster.engines[0]->counters().peak_network_streams, 1u);
 }
 
-TEST_F(EgressOfOne, OneThatStandsBackLetsThoseThatStartLaterEndFirst) {
+TEST_F(EgressOfOne, ATransferThatYieldsLetsLaterOnesEndFirst) {
   for (const int transfer : {0, 1}) {
     start(transfer, 1);
     start(transfer, 0, {.low_priority = transfer == 0});

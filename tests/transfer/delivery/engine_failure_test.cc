@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/support/engine_cluster.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -47,7 +48,7 @@ class EngineFailure : public ::testing::Test {
   EngineCluster cluster;
 };
 
-TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
+TEST_F(EngineFailure, ATransferThatItsPeersNeverStartEndsAtItsDeadlineAndNamesThem) {
   start(0);
   at(1).start(*cluster.engines[1], {1, 1, 1, 1}, {std::chrono::seconds(5)});
   settle();
@@ -76,7 +77,7 @@ TEST_F(EngineFailure, ADeadRootFailsItsReceiverWhichTellsTheNext) {
   EXPECT_EQ(error(2).node(), "device 1");
 }
 
-TEST_F(EngineFailure, AFailureIsRememberedForWhoStartsLater) {
+TEST_F(EngineFailure, AFailureEndsPartsThatStartLater) {
   start(1);
   settle();
   cluster.hub.kill(DeviceId(0));
@@ -148,7 +149,7 @@ TEST_F(EngineFailure, AStepThatIsCancelledEndsOnItsDevicesAndAnotherOfTheSameCon
   EXPECT_EQ(others.at(DeviceId(2))->destination(), others.at(DeviceId(0))->source());
 }
 
-TEST_F(EngineFailure, WhoCancelsAStepBeforeItsPartBeginsTellsThoseWhoHaveSent) {
+TEST_F(EngineFailure, CancellingAStepThatHasNotBegunNotifiesItsSenders) {
   start(0);
   start(1);
   settle();
@@ -221,14 +222,19 @@ TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
 }
 
 TEST_F(EngineFailure, BuffersThatDoNotFitAreRefused) {
-  const auto refused = [&](std::uint32_t device, Participant& participant) {
-    EXPECT_THROW(participant.start(*cluster.engines[device], {1, 1, 1, 1}), Error);
+  const auto expect_refused = [&](std::uint32_t device, Participant& participant,
+                                  const char* words) {
+    EXPECT_THAT(
+        [&] {
+          participant.start(*cluster.engines[device], {1, 1, 1, 1});
+        },
+        test::throws_error(ErrorCode::kInvalidArgument, words));
   };
   Participant small(at(0).part, {std::vector<std::byte>(100)});
-  refused(0, small);
+  expect_refused(0, small, "source 100 and destination");
   Participant none(at(0).part, {});
-  refused(0, none);
-  refused(2, at(0));
+  expect_refused(0, none, "0 sources and");
+  expect_refused(2, at(0), "a part for device 0 was started on device 2");
 }
 
 TEST_F(EngineFailure, ADeviceThatIsNotConnectedIsNamed) {

@@ -111,7 +111,7 @@ TEST_F(LostPeer, ATransferStartsWhenTheWireKnowsAndHasNotTold) {
   EXPECT_EQ(end(), ErrorCode::kPeerDied);
 }
 
-TEST_F(LostPeer, OneThatWasCutFromHereIsToBeConnectedAgain) {
+TEST_F(LostPeer, ADroppedPeerCanBeConnectedAgain) {
   start(1);
   engine_->cancel_all(Error(ErrorCode::kCancelled, "enough"));
   EXPECT_EQ(end(), ErrorCode::kCancelled);

@@ -243,7 +243,7 @@ TEST(Exchange, APeerThatHasAllMayDieWithoutHarm) {
   EXPECT_EQ(world.members[0]->got[1], expected[0][1]);
 }
 
-TEST(Exchange, OneThatIsNeverOpenedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
+TEST(Exchange, AnExchangeThatPeersNeverOpenEndsAtItsDeadlineAndNamesThem) {
   test::EngineCluster cluster(Topology::dense({1, 1}));
   Member member(*cluster.engines[0], {all_of(2), 1 << 20, {std::chrono::seconds(5)}});
   member.exchange.end_all_streams();
@@ -279,7 +279,7 @@ TEST(Exchange, CancelEndsItOnAllDevicesWithItsError) {
   EXPECT_FALSE(world.members[1]->exchange.put(0, Bytes(10))) << "there is no room any more";
 }
 
-TEST(Exchange, OneThatIsGivenUpEndsItEverywhere) {
+TEST(Exchange, AnExchangeCancelledByOneDeviceEndsOnAll) {
   World world(2, 1 << 20);
   world.cluster.poll();
   world.members[0].reset();

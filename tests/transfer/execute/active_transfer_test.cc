@@ -132,7 +132,7 @@ TEST_F(Relay, SendsOverTheNetworkOnlyInItsTurn) {
   EXPECT_FALSE(transfer->network_use(0).moves) << "its receiver cannot take it yet";
 }
 
-TEST_F(Relay, AMessageThatNoPlanExpectsIsRefusedAndAllWhoWaitAreTold) {
+TEST_F(Relay, AMessageThatNoPlanExpectsIsRefusedAndWaitingPeersAreNotified) {
   begin();
   arrive(0);
   arrive(0, kDown);
@@ -147,7 +147,7 @@ TEST_F(Relay, AMessageThatNoPlanExpectsIsRefusedAndAllWhoWaitAreTold) {
   EXPECT_FALSE(port.report->landed[0].has(1));
 }
 
-TEST_F(Relay, WhoseMessagesDoNotEndAfterAFailureIsCutOffAfterTheGrace) {
+TEST_F(Relay, APeerWhoseMessagesDoNotEndAfterAFailureIsDroppedAfterTheGrace) {
   begin();
   arrive(0);
   transfer->fail(Error(ErrorCode::kPeerDied, "it died"), ActiveTransfer::NotifyPeers::kWaiting);
@@ -161,7 +161,7 @@ TEST_F(Relay, WhoseMessagesDoNotEndAfterAFailureIsCutOffAfterTheGrace) {
 }
 
 /// Relay whose chunks must be unpacked, so that they wait in slots for its child.
-TEST_F(Relay, HoldsBackWhatItHasNoSlotForAndTakesItWhenOneIsFree) {
+TEST_F(Relay, HoldsBackChunksUntilASlotIsFree) {
   // Columns 0 to 3 of rows of 8: no chunk is contiguous in the destination.
   const std::int64_t rows = kRelayChunks * kRelayChunkBytes / 8;
   const Region all({{0, rows}, {0, 4}}), sent({{0, rows}, {0, 2}});

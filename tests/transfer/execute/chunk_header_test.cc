@@ -135,7 +135,7 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
   test::expect_delivered(*sound.at(kVictim), plan_from(kHonest));
 }
 
-TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReason) {
+TEST_F(ChunkHeaders, DroppedMessagesAreCountedAndLoggedAtALimitedRate) {
   for (int i = 0; i < 10; ++i) hostile.send(kVictim, std::vector<std::byte>(17));
   settle();
   EXPECT_EQ(dropped(), 10u);
@@ -193,7 +193,7 @@ TEST_F(ChunkHeaders, ALongErrorIsCutAndStillTold) {
   EXPECT_EQ(told.message(), std::string(32 * 1024, 'x') + "...");
 }
 
-TEST_F(ChunkHeaders, WhoSendsWithoutEndForTransfersThatNeverBeginIsCutOff) {
+TEST_F(ChunkHeaders, EarlyChunksOfTransfersThatNeverBeginAreLimited) {
   const std::uint32_t most = Wire::kEagerBudget / 4;
   for (std::uint32_t i = 0; i <= most; ++i) {
     hostile.wire().send(

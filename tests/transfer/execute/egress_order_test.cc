@@ -81,7 +81,7 @@ TEST(EgressOrder, ATransferThatIsRemovedLeavesItsPlaces) {
   EXPECT_EQ(order.next(), (Key{1, 0}));
 }
 
-TEST(EgressOrder, WhateverHappensTheLimitHoldsAndSomebodyMayGoWhenNothingMoves) {
+TEST(EgressOrder, TheLimitHoldsAndSomeTransferMayMoveWhenNoneDoes) {
   const std::uint64_t seed = 8;
   std::mt19937_64 random(seed);
   for (int round = 0; round < 200; ++round) {

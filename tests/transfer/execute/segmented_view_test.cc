@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -27,16 +28,32 @@ TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
   EXPECT_EQ(view.contiguous(4, 8), std::nullopt) << "spans two segments";
 }
 
-TEST(SegmentedView, WhatTheDeviceHasNotGotIsRefused) {
+TEST(SegmentedView, SegmentsOutsideTheDevicesTensorsAreRefused) {
   const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 8}}), {}}};
   const auto view = [&](const Segment& segment, SegmentedView::Side side = kSource) {
     return SegmentedView(std::span(&segment, 1), tensors, side);
   };
   EXPECT_EQ(view({0, Region({{2, 4}}), 4, 4}).contiguous(0, 4), (Place{0, 12}));
-  EXPECT_THROW(view({1, Region({{2, 4}}), 0, 8}), Error);
-  EXPECT_THROW(view({0, Region({{2, 4}}), 4, 8}), Error);
-  EXPECT_THROW(view({0, Region({{2, 4}}), 9, 0}), Error);
-  EXPECT_THROW(view({0, Region({{2, 4}}), 0, 8}, SegmentedView::Side::kDestination), Error);
+  EXPECT_THAT(
+      [&] {
+        view({1, Region({{2, 4}}), 0, 8});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "the part has no such tensor"));
+  EXPECT_THAT(
+      [&] {
+        view({0, Region({{2, 4}}), 4, 8});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "the region has fewer bytes"));
+  EXPECT_THAT(
+      [&] {
+        view({0, Region({{2, 4}}), 9, 0});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "the region has fewer bytes"));
+  EXPECT_THAT(
+      [&] {
+        view({0, Region({{2, 4}}), 0, 8}, SegmentedView::Side::kDestination);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "this device wants nothing of it"));
 }
 
 TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {

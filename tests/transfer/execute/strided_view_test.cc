@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
+#include "tests/support/thrown_error.h"
 #include "transfer/execute/internal/reduce_terms.h"
 #include "transfer/execute/slot_pool.h"
 
@@ -22,7 +23,11 @@ TEST(StridedView, AddressesRunsOfTheBox) {
 }
 
 TEST(StridedView, ARegionOutsideTheBoxIsRefused) {
-  EXPECT_THROW(StridedView(Region({{0, 5}}), Region({{0, 4}}), 4), Error);
+  EXPECT_THAT(
+      [&] {
+        StridedView(Region({{0, 5}}), Region({{0, 4}}), 4);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "is not inside the buffer's box"));
 }
 
 TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
@@ -109,7 +114,7 @@ TEST(SlotPool, LendsTheSameMemoryAgain) {
   EXPECT_EQ(pool.peak_bytes(), 1024u);
 }
 
-TEST(SlotPool, TakesItsMemoryFromWhereItIsTold) {
+TEST(SlotPool, TakesItsMemoryFromTheGivenAllocator) {
   std::vector<std::size_t> asked;
   int given_back = 0;
   {

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -153,16 +154,28 @@ TEST(PhysicalLimit, SeveralInterfacesCountAsTheirSum) {
       physical_limit(std::vector<HostDemand>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
 }
 
-TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
+TEST(PhysicalLimit, InconsistentDemandsAreRefused) {
   const Network network = Network::uniform(3, 100);
-  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, {}, hosts({1})}}, network), Error);
-  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({0, 1})}}, network),
-               Error);
-  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({3})}}, network),
-               Error);
-  EXPECT_THROW(
-      physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0}),
-      Error);
+  EXPECT_THAT(
+      [&] {
+        physical_limit(std::vector<HostDemand>{{1, {}, hosts({1})}}, network);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "has receivers, but no host holds it"));
+  EXPECT_THAT(
+      [&] {
+        physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({0, 1})}}, network);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "names host 0 twice"));
+  EXPECT_THAT(
+      [&] {
+        physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({3})}}, network);
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "host 3 is not in the network"));
+  EXPECT_THAT(
+      [&] {
+        physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "host 0 has no network interface"));
 }
 
 TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/played_flows.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -102,7 +103,7 @@ TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   for (const double finish : devices.flow_seconds) EXPECT_NEAR(finish, 3.0, 1e-6);
 }
 
-TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
+TEST(Simulate, ASlowHostDelaysOnlyFlowsThroughIt) {
   // Measured on shaped links: 2.82 s with the slow host in the middle, 1.16 s with it last.
   Network network = network_of(8);
   network.hosts[4].nics[0].egress = 0.4 * kRate;
@@ -187,8 +188,12 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
   }
 }
 
-TEST(Simulate, WhatMakesNoSenseIsRefused) {
-  EXPECT_THROW(simulate(std::vector{flow(0, {{0, 1}})}, one_each(2), network_of(1)), Error);
+TEST(Simulate, ANetworkSmallerThanTheTopologyIsRefused) {
+  EXPECT_THAT(
+      [&] {
+        simulate(std::vector{flow(0, {{0, 1}})}, one_each(2), network_of(1));
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "the network has 1 hosts, the topology 2"));
   EXPECT_EQ(simulate({}, one_each(2), network_of(2)).seconds, 0);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 #include "transfer/nccl/choose_communicators.h"
 #include "transfer/nccl/communicator_cache.h"
 #include "transfer/nccl/device_path.h"
@@ -65,7 +66,9 @@ TEST(Communicators, CollectivesThatNeedTooManyAreRefused) {
   const auto b = plan_all_reduce(DType::kF32, box, {DeviceId(0), DeviceId(2)}, topology);
   const std::array transfers = {ProgramTransfer{0, &a}, ProgramTransfer{1, &b}};
   EXPECT_EQ(choose_communicators(transfers, 2).groups.size(), 2u);
-  EXPECT_THROW(choose_communicators(transfers, 1), Error);
+  EXPECT_THAT([&] { choose_communicators(transfers, 1); },
+              test::throws_error(ErrorCode::kResourceExhausted,
+                                 "a device needs more than 1 communicators"));
 }
 
 TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
@@ -83,7 +86,7 @@ TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
             "  round 2 on {0,4,5}: send 64 u8 of destination 0+64 for rank 2");
 }
 
-TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
+TEST(CommunicatorCache, KeepsTheMostRecentlyUsed) {
   CommunicatorCache ledger(2);
   EXPECT_EQ(ledger.ensure(std::array{group({0, 1}), group({0, 2})}).create.size(), 2u);
   EXPECT_TRUE(ledger.ensure(std::array{group({0, 1})}).create.empty());
@@ -93,7 +96,12 @@ TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
   // Devices below the limit keep their communicators.
   EXPECT_TRUE(ledger.ensure(std::array{group({4, 5}), group({4, 6})}).destroy.empty());
   EXPECT_EQ(ledger.size(), 4u);
-  EXPECT_THROW(ledger.ensure(std::array{group({0, 1}), group({0, 2}), group({0, 3})}), Error);
+  EXPECT_THAT(
+      [&] {
+        ledger.ensure(std::array{group({0, 1}), group({0, 2}), group({0, 3})});
+      },
+      test::throws_error(ErrorCode::kResourceExhausted,
+                         "device 0 would be a member of 3 communicators at once"));
 }
 
 TEST(CommunicatorCache, AfterADeathTheSurvivorsGroupsRemain) {

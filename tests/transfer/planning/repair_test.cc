@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "tests/support/plan_check.h"
 #include "tests/support/random_sharding.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -58,21 +59,14 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
   EXPECT_EQ(second.tasks.size(), 2u);
   EXPECT_NE(to_string(second).find("repair"), std::string::npos);
   // The source dies as well. Device 2 helps device 3, but the last chunks are lost.
-  EXPECT_THROW(
-      {
-        try {
-          repair.plan(std::vector{DeviceId(0), DeviceId(1)}, network);
-        } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-          EXPECT_NE(error.message().find("all devices that held them have died"),
-                    std::string::npos);
-          throw;
-        }
+  EXPECT_THAT(
+      [&] {
+        repair.plan(std::vector{DeviceId(0), DeviceId(1)}, network);
       },
-      Error);
+      test::throws_error(ErrorCode::kDataLoss, "all devices that held them have died"));
 }
 
-TEST(Repair, WhatHasLandedEverywhereNeedsNoFlow) {
+TEST(Repair, DataThatAllReceiversHaveNeedsNoFlow) {
   const Shape shape = {64};
   const ReshardPlan plan =
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2})},
@@ -92,12 +86,18 @@ TEST(Repair, AReportOfAnotherPlanIsRefused) {
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1})},
                    Topology::dense({1, 1}), ReshardAlgorithm::kWeft);
   Repair repair(plan);
-  EXPECT_THROW(repair.add(plan, std::vector<LandedReport>{{DeviceId(1),
-                                                           {LandedChunks::none(FlowId(0), 7)}}}),
-               Error);
-  EXPECT_THROW(repair.add(plan, std::vector<LandedReport>{{DeviceId(1),
-                                                           {LandedChunks::none(FlowId(9), 1)}}}),
-               Error);
+  EXPECT_THAT(
+      [&] {
+        repair.add(plan,
+                   std::vector<LandedReport>{{DeviceId(1), {LandedChunks::none(FlowId(0), 7)}}});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "device 1 reports 7 chunks of flow 0"));
+  EXPECT_THAT(
+      [&] {
+        repair.add(plan,
+                   std::vector<LandedReport>{{DeviceId(1), {LandedChunks::none(FlowId(9), 1)}}});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "reports 1 chunks of flow 9, which has 0"));
 }
 
 /// Doubles the counts of the first n tensors, as tensors t and n + t of a repair.

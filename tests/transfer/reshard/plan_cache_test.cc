@@ -29,7 +29,7 @@ TEST(PlanCache, EqualArgumentsGetTheSamePlanAndOthersTheirOwn) {
   EXPECT_EQ(cache.misses(), 5u);
 }
 
-TEST(PlanCache, ForgetsWhatWasAskedForLongestAgo) {
+TEST(PlanCache, EvictsTheLeastRecentlyUsedPlan) {
   PlanCache cache(2);
   const Topology topology = Topology::dense({1, 1});
   const Network network = Network::uniform(2, 1e8);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 #include "transfer/reshard/slices.h"
 
 namespace weft::transfer {
@@ -39,9 +40,19 @@ TEST(ReshardCase, LayoutsGrowToAnyNumberOfHosts) {
 }
 
 TEST(ReshardCase, UnknownNamesAndSizesAreRefused) {
-  EXPECT_THROW(reshard_case("paper-8"), Error);
-  EXPECT_THROW(reshard_case("paper-7", {1 << 20, 8}), Error);
-  EXPECT_THROW(reshard_case("layout-1", {1 << 20, 1}), Error);
+  EXPECT_THAT([&] { reshard_case("paper-8"); },
+              test::throws_error(ErrorCode::kNotFound, "there is no resharding case 'paper-8'"));
+  EXPECT_THAT(
+      [&] {
+        reshard_case("paper-7", {1 << 20, 8});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument,
+                         "only layouts can have another number of hosts"));
+  EXPECT_THAT(
+      [&] {
+        reshard_case("layout-1", {1 << 20, 1});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "at least 2 are needed"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -22,8 +23,10 @@ TEST(Network, ObservationsChangeAHostThatIsMoreThanAFifthFasterOrSlower) {
   const Network halved = seen(1, 75);
   EXPECT_DOUBLE_EQ(halved.hosts[1].nics[0].egress, 50);
   EXPECT_DOUBLE_EQ(halved.hosts[1].nics[1].egress, 25);
-  EXPECT_THROW(seen(3, 75), Error);
-  EXPECT_THROW(seen(0, 0), Error);
+  EXPECT_THAT([&] { seen(3, 75); },
+              test::throws_error(ErrorCode::kInvalidArgument, "host 3 is not in the network"));
+  EXPECT_THAT([&] { seen(0, 0); },
+              test::throws_error(ErrorCode::kInvalidArgument, "the rate must be positive"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(EagerFlowControl, WaitingSendsAreToldInTheirOrderAsSoonAsEnoughHasArrived) 
   EXPECT_EQ(ledger.take_delayed(), (std::vector<Token>{}));
 }
 
-TEST(EagerFlowControl, WhatIsKeptIsNotOnItsWayButNotTakenEither) {
+TEST(EagerFlowControl, BufferedBytesDoNotCountAgainstTheWindowButAreNotTaken) {
   EagerFlowControl ledger;
   for (int i = 0; i < 3; ++i) ledger.send(kMessage);
   EXPECT_EQ(ledger.untaken(), 3 * kMessage);

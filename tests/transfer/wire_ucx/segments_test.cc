@@ -10,6 +10,7 @@
 
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
+#include "tests/support/thrown_error.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::transfer {
@@ -79,13 +80,11 @@ TEST(UcxSegments, AreOfThisUserAloneAlsoThoseThatAppearUnderLoad) {
 
 TEST(UcxNetwork, AnInterfaceThatDoesNotExistIsNamedWithTheSettingAndTheVariables) {
   ::setenv("UCX_WEFT_TEST", "1", 1);
-  std::string message;
-  try {
-    make_ucx_wire(DeviceId(0), HostId(0),
-                  {.secret = test::cluster_token(), .interfaces = "nosuch0"});
-  } catch (const Error& error) {
-    message = error.message();
-  }
+  const std::string message =
+      test::error_of([] {
+        make_ucx_wire(DeviceId(0), HostId(0),
+                      {.secret = test::cluster_token(), .interfaces = "nosuch0"});
+      }).message();
   ::unsetenv("UCX_WEFT_TEST");
   EXPECT_NE(message.find("nosuch0, which has no address"), std::string::npos) << message;
   EXPECT_NE(message.find("cluster.hosts: {interface: NAME}"), std::string::npos) << message;

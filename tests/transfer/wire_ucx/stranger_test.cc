@@ -134,7 +134,7 @@ TEST(Stranger, AWireWithoutASecretIsRefused) {
       ErrorCode::kInvalidArgument);
 }
 
-TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
+TEST(Stranger, MessagesWithoutTheSecretAreIgnored) {
   const Secret secret = test::cluster_token();
   End victim(0, secret), friendly(1, secret);
   Forger forger(victim);
@@ -170,7 +170,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
   EXPECT_EQ(victim.ears.lost + friendly.ears.lost, 0);
 }
 
-TEST(Stranger, WhoKnowsItIsHeard) {
+TEST(Stranger, AMessageWithTheSecretIsReceived) {
   End victim(0, test::cluster_token());
   Forger forger(victim);
   forger.send(message(WireHeader::kMessage, 1,
@@ -207,7 +207,7 @@ TEST(DataPlaneFuzz, DamagedMessagesAreDropped) {
   EXPECT_TRUE(victim.ears.heard.empty());
 }
 
-TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
+TEST(DataPlaneFuzz, WrongByteCountsOfAnAuthenticatedDeviceAreHarmless) {
   const Secret secret = test::cluster_token();
   End victim(0, secret), friendly(1, secret);
   victim.wire->connect(DeviceId(1), HostId(1), friendly.wire->address());

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "tests/support/cluster_token.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::transfer {
 namespace {
@@ -19,14 +20,11 @@ TEST(MakeWire, MakesEveryTransportThatItNames) {
 }
 
 TEST(MakeWire, AnUnknownTransportIsRefusedWithTheNamesThatThereAre) {
-  try {
-    (void)make_wire(DeviceId(0), HostId(0), {"carrier-pigeon", test::cluster_token(), "lo"});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(error.message(), testing::HasSubstr("'carrier-pigeon'"));
-    EXPECT_THAT(error.message(), testing::HasSubstr(kDefaultTransport));
-  }
+  EXPECT_THAT(
+      [&] {
+        (void)make_wire(DeviceId(0), HostId(0), {"carrier-pigeon", test::cluster_token(), "lo"});
+      },
+      test::throws_error(ErrorCode::kInvalidArgument, "'carrier-pigeon'", kDefaultTransport));
 }
 
 }  // namespace

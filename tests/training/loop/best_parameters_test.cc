@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "apps/run_files/safetensors.h"
-#include "tests/training_loop/loop_test.h"
+#include "tests/training/loop/loop_test.h"
 
 namespace weft::apps {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "mesh/plan/plan_memory.h"
 #include "tests/training/checkpoint_blocks.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "tests/support/detached_device.h"
 #include "tests/support/fake_collectives.h"
 #include "tests/support/gpu_places.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {

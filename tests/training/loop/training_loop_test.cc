@@ -25,7 +25,8 @@
 #include "apps/run_files/checkpoint.h"
 #include "apps/train/model_parameters.h"
 #include "core/base/error.h"
-#include "tests/training_loop/loop_test.h"
+#include "tests/support/thrown_error.h"
+#include "tests/training/loop/loop_test.h"
 
 namespace weft::apps {
 namespace {
@@ -243,7 +244,8 @@ TEST_F(LoopTest, TheClusterIsToldTheLastStepHoweverARunEnds) {
 
 TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   fail_in_step_ = 7;
-  EXPECT_THROW(train_in(root_ / "run"), Error);
+  EXPECT_THAT([&] { train_in(root_ / "run"); },
+              test::throws_error(ErrorCode::kPeerDied, "a device died"));
   EXPECT_EQ(read_metrics(root_ / "run" / "metrics.jsonl").size(), 6u);
   EXPECT_THAT(read(root_ / "run" / "summary.json"), HasSubstr("failed: a device died"));
   EXPECT_THAT(read(root_ / "run" / "loss.svg"), HasSubstr("</svg>"));
@@ -415,17 +417,12 @@ TEST_F(LoopTest, ARunThatDivergesSaysSoInsteadOfGoingOn) {
 TEST_F(LoopTest, CheckpointsOfOtherModelsAndFinishedRunsAreRefused) {
   train_in(root_ / "run");
   run_.checkpoint.resume = root_ / "run";
-  const auto refusal = [&]() -> std::string {
-    try {
-      train_in(root_ / "other");
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "accepted";
+  const auto refusal = [&](ErrorCode code) {
+    return test::error_message(code, [&] { train_in(root_ / "other"); });
   };
-  EXPECT_THAT(refusal(), HasSubstr("training.steps"));
+  EXPECT_THAT(refusal(ErrorCode::kFailedPrecondition), HasSubstr("training.steps"));
   run_.model_digest = "another";
-  EXPECT_THAT(refusal(), HasSubstr("another model"));
+  EXPECT_THAT(refusal(ErrorCode::kIncompatible), HasSubstr("another model"));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "core/ops/op_definition.h"
 #include "mesh/layouts/linear_traffic.h"
 #include "mesh/program/parameter_blocks.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {

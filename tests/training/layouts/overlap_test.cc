@@ -9,7 +9,7 @@
 #include <string>
 
 #include "mesh/costs/plan_costs.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "mesh/layouts/layout.h"
 #include "tests/support/thrown_error.h"
-#include "tests/training_layouts/gpt_on_layouts.h"
+#include "tests/training/layouts/gpt_on_layouts.h"
 
 namespace weft::test {
 namespace {
@@ -103,7 +103,7 @@ std::vector<apps::GptShape> shapes() {
 INSTANTIATE_TEST_SUITE_P(Gpt, StrategyFiles, testing::ValuesIn(shapes()),
                          [](const auto& shape) { return shape.index == 0 ? "tied" : "bf16"; });
 
-TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
+TEST(StrategyFile, AnEditedFileIsRefusedAtTheEditedLine) {
   const std::vector<LayoutMesh> meshes{{"2d", {{"r", 2}, {"c", 2}}}};
   const apps::GptShape shape = gpt_shape(2);
   const mesh::ParallelConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
@@ -178,7 +178,7 @@ TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
   }
 }
 
-TEST(StrategyFile, OfAnotherModelSaysSo) {
+TEST(StrategyFile, AFileOfAnotherModelIsRefused) {
   const std::vector<LayoutMesh> meshes{{"1d", {{"tensor", 2}}}};
   const mesh::ParallelConfig layout = with_files(plan_on(meshes, gpt_shape(2), kMicrobatches));
   mesh::ParallelConfig larger = layout;

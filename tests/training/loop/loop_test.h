@@ -24,7 +24,7 @@
 #include "core/cpu/cpu_device.h"
 #include "tests/support/one_device_engine.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/training_loop/spoilt_engine.h"
+#include "tests/training/loop/spoilt_engine.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
