@@ -1,57 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
-#include <filesystem>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/agent/agent_config.h"
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/detached_run.h"
-#include "actors/agent/log_messages.h"
-#include "actors/agent/program_cache.h"
+#include "actors/agent/device_slots.h"
+#include "actors/agent/joined_head.h"
+#include "actors/agent/run_processes.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
-#include "actors/net/address.h"
 #include "actors/net/connection_probe.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
 #include "core/network/interface_address.h"
 
 namespace weft::actors {
-
-struct AgentConfig {
-  std::string name;
-  Address address;  ///< Address at which this process listens.
-  std::filesystem::path log_directory;
-  std::filesystem::path hash_directory;  ///< Cache of binary_sha256().
-  bool insecure = false;                 ///< No TLS in device processes.
-  /// Executable that serves the role "run", which starts detached runs. Empty: this agent cannot
-  /// start runs.
-  std::filesystem::path run_executable = {};
-  std::vector<std::string> run_arguments = {};  ///< Address of the head, and how to connect to it.
-  /// Folder in which ProgramCache keeps the programs of device processes. Empty: they are not kept.
-  std::filesystem::path program_directory = {};
-};
-
-/// Callbacks of an agent. Called on the agent's thread.
-struct AgentEvents {
-  /// Called when a device process dies, or counts as dead because it is stopped or silent. `head`:
-  /// recipient of the report.
-  std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
-  /// Called when a detached run ends.
-  std::function<void(const ProcessRef& head, const DetachedRunExit&)> on_run_end = {};
-  /// Called when an owner of device processes tells this agent that it has ended.
-  std::function<void(const ProcessRef& head, const OwnerExit&)> on_owner_end = {};
-  /// Called with the number of device processes and runs when it changes.
-  std::function<void(std::size_t)> on_processes;
-  std::function<void(const std::string& reason)> on_shut_down;
-  /// Called when a process is about to write to a log of `size` bytes. May be empty.
-  std::function<void(const LogId&, std::uint64_t size)> on_log = {};
-};
 
 /// Parent of the device processes of one host: starts, watches and stops them, and reports why they
 /// died.
@@ -62,7 +30,6 @@ class Agent final {
  public:
   /// `launcher` must outlive the actor. Its events are handled on the actor's thread.
   Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher);
-  ~Agent();
 
   /// Prepares to join `head`, which may request launches before its reply to join() arrives.
   /// Returns the report to send to it. For the agent's own process.
@@ -141,68 +108,21 @@ class Agent final {
       on<&Agent::report_owner_exit>("report_owner_exit", urgent));
 
  private:
-  struct Slot {
-    MeshKey key;
-    ProcessId owner;
-    DeviceLaunch device;
-    pid_t pid = 0;
-    std::string log_file;
-    std::optional<ProcessRef> process;  // Set when it is ready.
-    MemoryCap cap;                      // Reported by device_ready().
-    std::optional<ExitReport> death;
-    bool launched = false;  // True once launch() has returned it.
-    bool reaped = false;
-    bool stopping = false;  // This agent ends it: no death report.
-  };
-
   void check_called_locally() const;
   /// Throws Error(kUnavailable) after drain().
   void check_not_leaving() const;
-  /// Throws unless the caller is this host's head and no other head has replaced it.
-  void check_head(std::uint64_t term) const;
-  AgentReport devices() const;
-  void erase(std::uint64_t id);
-  void check_binary(const std::string& binary, const std::string& sha256);
-  /// Returns the file to start for a request: the kept program, or the file at its path, which is
-  /// kept from now on. Throws what check_binary() throws.
-  std::string program_of(const LaunchRequest& request);
-  void log_memory_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
-  void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
-  void died(std::uint64_t id, const ExitReport& evidence);
-  void reaped(std::uint64_t id);
-  void run_ended(std::uint64_t launch, const ExitReport& evidence);
-  std::size_t num_processes() const { return slots_.size() + runs_.size(); }
-  /// Mesh, or some of its ranks.
-  struct MeshRanks {
-    MeshKey key;
-    std::vector<std::uint32_t> ranks;  // Empty: all.
-    bool has(const Slot& slot) const;
-  };
-  void stop_slots(const MeshRanks& part, Nanoseconds grace);
-  bool has_slots(const MeshRanks& part) const;
+  void report_num_processes() const { events_.on_processes(slots_.size() + runs_.size()); }
 
   Context& context_;
   const AgentConfig config_;
   const AgentEvents events_;
-  ProcessLauncher& launcher_;
-  Wakeup changed_;                    // Notified when slots change or a head is joined.
-  std::vector<Wakeup> reap_waiters_;  // Calls of stop_mesh(); each is notified once.
-  ProcessRef head_;
-  ProcessRef next_head_;    // Head that is being joined, or head_.
-  std::uint64_t term_ = 0;  // Term of head_.
-  std::int64_t grace_ns_ = 0;
+  JoinedHead head_;
   bool leaving_ = false;
-  std::uint64_t last_slot_ = 0;
-  const ProgramCache programs_;
-  std::map<std::uint64_t, Slot> slots_;
-  // Deaths in meshes that have not been stopped.
-  std::map<MeshKey, std::vector<DeathReport>> deaths_;
+  RunProcesses runs_;
+  DeviceSlots slots_;
+  std::deque<OwnerExit> owner_ends_;  // Latest ends of owners, repeated to each new head.
   std::map<std::uint64_t, ProbeListener> trials_;  // Listeners by trial number.
   std::uint64_t next_trial_ = 0;
-  std::uint64_t last_launch_ = 0;
-  std::map<std::uint64_t, pid_t> runs_;   // Running detached runs, by launch number.
-  std::deque<DetachedRunExit> run_ends_;  // Latest ends of runs, repeated to each new head.
-  std::deque<OwnerExit> owner_ends_;      // Latest ends of owners, repeated to each new head.
 };
 
 }  // namespace weft::actors

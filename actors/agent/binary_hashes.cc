@@ -92,4 +92,19 @@ std::string binary_sha256(const std::filesystem::path& binary,
   return digits;
 }
 
+void check_binary(const std::string& host, const std::string& binary, const std::string& sha256,
+                  const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(binary))
+    throw_error(ErrorCode::kIncompatible,
+                "host {} has no file {}: put the app's binary there, the same as the driver's",
+                host, binary);
+  const std::string found = binary_sha256(binary, folder);
+  if (found == sha256) return;
+  throw_error(ErrorCode::kIncompatible,
+              "the app's binary {} on host {} differs from the driver's (SHA-256 {}... instead of "
+              "{}...); copy the driver's binary to this host, or start the driver from this host's "
+              "binary",
+              binary, host, found.substr(0, 12), sha256.substr(0, 12));
+}
+
 }  // namespace weft::actors

@@ -12,4 +12,9 @@ namespace weft::actors {
 /// if there is no such file.
 std::string binary_sha256(const std::filesystem::path& binary, const std::filesystem::path& folder);
 
+/// Throws Error(kIncompatible) if an executable is missing on this host, or its SHA-256 differs
+/// from that of the driver. `host`: name of this host. `folder`: cache of binary_sha256().
+void check_binary(const std::string& host, const std::string& binary, const std::string& sha256,
+                  const std::filesystem::path& folder);
+
 }  // namespace weft::actors

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/machine.h"
 
 namespace weft::actors {
 namespace {
@@ -39,5 +40,7 @@ void check_row(const MeshRow& row) {
       throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks with a process of rank {}", size,
                   process.rank);
 }
+
+bool is_on_this_machine(const HostRegistration& host) { return host.machine == machine_name(); }
 
 }  // namespace weft::actors

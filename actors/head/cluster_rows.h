@@ -48,4 +48,7 @@ struct MeshRow {
 void check_row(const HostRow& row);
 void check_row(const MeshRow& row);
 
+/// Returns whether a host runs on the machine of this process.
+bool is_on_this_machine(const HostRegistration& host);
+
 }  // namespace weft::actors

@@ -54,6 +54,36 @@ void DeviceAllocator::set_leaving(const std::string& name) {
   ++changes_;
 }
 
+std::vector<const DeviceAllocator::Host*> DeviceAllocator::usable_hosts(
+    const std::string& mesh, const std::vector<std::string>& wanted) const {
+  std::vector<const Host*> usable;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string& name = wanted[i];
+    if (std::find(wanted.begin(), wanted.begin() + i, name) != wanted.begin() + i)
+      throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", mesh, name);
+    const Host* host = find(name);
+    if (host == nullptr)
+      throw_error(
+          ErrorCode::kNotFound,
+          "mesh '{}' needs host '{}', which has not joined; joined: {}. Start it with: weft join "
+          "HOST:PORT --name {}",
+          mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")), name);
+    if (!host->accepts_processes())
+      throw_error(ErrorCode::kUnavailable, "mesh '{}' needs host '{}', which {}", mesh, name,
+                  host->away ? "does not answer the head at the moment"
+                             : "is leaving the cluster; use other hosts");
+    usable.push_back(host);
+  }
+  return usable;
+}
+
+std::vector<const DeviceAllocator::Host*> DeviceAllocator::usable_hosts() const {
+  std::vector<const Host*> usable;
+  for (const Host& host : hosts_)
+    if (host.accepts_processes()) usable.push_back(&host);
+  return usable;
+}
+
 std::vector<HostDevice> DeviceAllocator::find_devices(const MeshRequest& request) const {
   if (!request.places.empty()) {
     if (std::ssize(request.places) != request.shape.size())
@@ -63,31 +93,13 @@ std::vector<HostDevice> DeviceAllocator::find_devices(const MeshRequest& request
     return request.places;
   }
   const std::size_t needed = request.shape.size();
-  const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> places;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::string& name = wanted[i];
-    if (std::find(wanted.begin(), wanted.begin() + i, name) != wanted.begin() + i)
-      throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", request.mesh,
-                  name);
-    const Host* host = find(name);
-    if (host == nullptr)
-      throw_error(
-          ErrorCode::kNotFound,
-          "mesh '{}' needs host '{}', which has not joined; joined: {}. Start it with: weft join "
-          "HOST:PORT --name {}",
-          request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
-          name);
-    if (!host->accepts_processes() && !request.hosts.empty())
-      throw_error(ErrorCode::kUnavailable, "mesh '{}' needs host '{}', which {}", request.mesh,
-                  name,
-                  host->away ? "does not answer the head at the moment"
-                             : "is leaving the cluster; use other hosts");
-    if (!host->accepts_processes()) continue;
+  for (const Host* host :
+       request.hosts.empty() ? usable_hosts() : usable_hosts(request.mesh, request.hosts))
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
-      if (host->users[device].name.empty()) places.push_back({name, device});
-  }
+      if (host->users[device].name.empty()) places.push_back({host->name, device});
   if (places.size() < needed) {
+    const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
     throw_error(
         ErrorCode::kResourceExhausted,
         "mesh '{}' {} ({} devices) does not fit on {}, where {} {} free:\n{}Give it more hosts, a "

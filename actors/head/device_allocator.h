@@ -62,6 +62,12 @@ class DeviceAllocator {
   const Host* find(const std::string& name) const;
   Host* find(const std::string& name) { return const_cast<Host*>(std::as_const(*this).find(name)); }
   std::vector<std::string> names() const;
+  /// Returns all hosts on which processes can start.
+  std::vector<const Host*> usable_hosts() const;
+  /// Returns the hosts that a mesh names. Throws what find_devices() throws if one of them cannot
+  /// be used.
+  std::vector<const Host*> usable_hosts(const std::string& mesh,
+                                        const std::vector<std::string>& wanted) const;
 
   std::vector<Host> hosts_;  // Hosts in the order of joining.
   std::uint64_t changes_ = 0;

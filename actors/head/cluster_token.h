@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "actors/head/cluster_messages.h"
+#include "actors/head/event_log.h"
+#include "actors/message/ids.h"
+
+namespace weft::actors {
+
+/// Token of the cluster, which its processes prove to each other. Not the secret itself: the head's
+/// process has it. One thread at a time.
+class ClusterToken final {
+ public:
+  using Rotate = std::function<TokenRotation(const std::vector<ProcessId>& members)>;
+  /// `rotate`: makes a new token and sends it to connected processes. `members` may prove the
+  /// former one until they have reconnected. Empty: the token is not this head's.
+  ClusterToken(Rotate rotate, EventLog& log) : rotate_(std::move(rotate)), log_(log) {}
+
+  /// Replaces the token. Other processes than `members` need the new one from now on. Throws
+  /// kFailedPrecondition if the head was started with a token from outside.
+  TokenRotation rotate(const std::vector<ProcessId>& members);
+
+ private:
+  const Rotate rotate_;
+  EventLog& log_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,111 @@
+#include "actors/head/mesh_epochs.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+
+#include "core/base/name.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kReleaseTimeout = std::chrono::seconds(5);
+
+}  // namespace
+
+void MeshEpochs::check_request(const MeshRequest& request, ProcessId owner) const {
+  if (!owners_.registration(owner))
+    throw_error(ErrorCode::kFailedPrecondition,
+                "only a program that is registered with the head may start a mesh; connect it with "
+                "actors::Cluster");
+  check_name("the name of a mesh", request.mesh);
+  request.shape.check();
+  for (const MeshAxis& axis : request.shape.axes())
+    check_name("the name of an axis of mesh " + request.mesh, axis.name);
+}
+
+std::vector<HostDevice> MeshEpochs::find_devices(const MeshRequest& request) const {
+  try {
+    return devices_.find_devices(request);
+  } catch (const Error& error) {
+    // Devices may become free by themselves: something is away or ending.
+    const bool passes = hosts_.any_away() || owners_.any_away() || meshes_.any_releasing();
+    // Owners that name places choose others themselves.
+    const bool can_wait =
+        passes && request.places.empty() && error.code() != ErrorCode::kInvalidArgument;
+    throw Error(can_wait ? ErrorCode::kUnavailable : error.code(),
+                error.message() + hosts_.removed_hosts_note(request));
+  }
+}
+
+std::optional<Error> MeshEpochs::start_failure(const MeshKey& key,
+                                               std::uint64_t registration) const {
+  const MeshTable::Mesh* const mesh = std::as_const(meshes_).find(key);
+  if (mesh == nullptr || mesh->releasing)
+    return Error(
+        ErrorCode::kCancelled,
+        fmt::format("the start of mesh {} was cancelled: its owner released it", key.name));
+  if (mesh->failed)
+    return Error(ErrorCode::kPeerDied,
+                 fmt::format("a host of mesh {} died while the mesh started", key.name));
+  if (owners_.registration(mesh->owner) != registration)
+    return Error(ErrorCode::kCancelled,
+                 fmt::format("mesh {}: the driver that requested it disconnected", key.name));
+  return std::nullopt;
+}
+
+task<Error> MeshEpochs::undo_start(MeshKey key, Error failure) {
+  MeshTable::Mesh* const mesh = meshes_.find(key);
+  if (mesh == nullptr) co_return failure;
+  if (mesh->incident) failure = mesh->incident->error();
+  releases_.begin(key, *mesh);
+  // Devices of a silent host stay taken.
+  const Wakeup released = releases_.released(key);
+  co_await released.wait_for(kReleaseTimeout);
+  co_return failure;
+}
+
+task<MeshProcesses> MeshEpochs::spawn(ProcessId owner, MeshRequest request) {
+  check_request(request, owner);
+  std::vector<HostDevice> places = find_devices(request);
+  const std::uint64_t registration = *owners_.registration(owner);
+  const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
+  devices_.assign(places, key);
+  MeshTable::Mesh& mesh = meshes_.add(key);
+  mesh.request = request;
+  mesh.owner = owner;
+  mesh.places = std::move(places);
+  meshes_.save(key, mesh);
+  store_.sync_to_disk();
+
+  MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
+  std::vector<std::uint32_t> ranks(mesh.places.size());
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  std::optional<Error> failure;
+  try {
+    auto launching = launcher_.launch(key, mesh, ranks);
+    const std::vector<DeviceProcess> started = co_await launching;
+    for (const DeviceProcess& process : started) result.processes.at(process.rank) = process;
+  } catch (...) {
+    failure = current_error();
+  }
+  // The owner may have left or a host may have died meanwhile: then the mesh is released or failed.
+  MeshTable::Mesh* const now = meshes_.find(key);
+  if (failure && now != nullptr) now->failed = true;
+  if (!failure) failure = start_failure(key, registration);
+  if (failure) {
+    auto undoing = undo_start(key, *failure);
+    const Error cause = co_await undoing;
+    throw Error(cause);
+  }
+  now->processes = result.processes;
+  meshes_.save(key, *now);
+  meshes_.record_devices(key, *now);
+  store_.sync_to_disk();
+  log_.record(fmt::format("mesh {} (epoch {}, {}) is running for {}", key.name, key.epoch,
+                          to_string(request.shape), owners_.name_of(owner)));
+  co_return result;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,240 @@
+#include "actors/head/mesh_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::actors {
+
+std::string actor_label(const MeshRequest& request, std::uint32_t rank) {
+  return request.mesh + to_string(request.shape, request.shape.coordinates(rank));
+}
+
+std::vector<std::uint32_t> MeshTable::Mesh::ranks_on(const std::string& host) const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < places.size(); ++rank)
+    if (places[rank].host == host && !detached_ranks.contains(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+bool MeshTable::Mesh::has_process(std::uint32_t rank, const DeviceProcess& process) const {
+  if (rank < processes.size()) return processes[rank].process.id == process.process.id;
+  return std::ranges::find(places, process.place) != places.end();
+}
+
+std::string MeshTable::Mesh::state() const {
+  if (releasing) return "ending";
+  if (renewing) return "recovering";
+  if (failed) return "failed";
+  return processes.empty() ? "starting" : "running";
+}
+
+void MeshTable::read_rows() {
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kMeshes)) {
+    Mesh mesh;
+    static_cast<MeshRow&>(mesh) = decode<MeshRow>(row);
+    check_row(mesh);
+    const MeshKey key = MeshKey::of_text(name);
+    mesh.failed = mesh.incident.has_value();
+    // The start has failed with the earlier head, or the mesh has no owner.
+    if (mesh.processes.empty() || !owners_.registration(mesh.owner))
+      mesh.failed = mesh.releasing = true;
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (!mesh.detached_ranks.contains(rank)) devices_.assign({mesh.places[rank]}, key);
+    meshes_[key] = std::move(mesh);
+  }
+}
+
+void MeshTable::save(const MeshKey& key, const Mesh& mesh) {
+  store_.put(StateStore::Table::kMeshes, key.text(), encode(static_cast<const MeshRow&>(mesh)));
+}
+
+void MeshTable::erase(const MeshKey& key) {
+  meshes_.erase(key);
+  store_.erase(StateStore::Table::kMeshes, key.text());
+}
+
+MeshTable::Mesh* MeshTable::find(const MeshKey& key) {
+  return const_cast<Mesh*>(std::as_const(*this).find(key));
+}
+
+const MeshTable::Mesh* MeshTable::find(const MeshKey& key) const {
+  const auto found = meshes_.find(key);
+  return found == meshes_.end() ? nullptr : &found->second;
+}
+
+bool MeshTable::owns_any(ProcessId owner) const {
+  return std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == owner; });
+}
+
+bool MeshTable::uses_host(ProcessId owner, const std::string& host) const {
+  return std::ranges::any_of(meshes_, [&](const auto& of) {
+    const Mesh& mesh = of.second;
+    return mesh.owner == owner && !mesh.releasing && !mesh.ranks_on(host).empty();
+  });
+}
+
+bool MeshTable::any_releasing() const {
+  return std::ranges::any_of(meshes_, [](const auto& of) { return of.second.releasing; });
+}
+
+void MeshTable::transfer(ProcessId from, ProcessId to) {
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != from || mesh.releasing || mesh.renewing || mesh.processes.empty()) continue;
+    mesh.owner = to;
+    save(key, mesh);
+  }
+}
+
+void MeshTable::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
+                     const std::string& host_failure, bool local_log) {
+  ProcessFailure failure;
+  failure.actor = actor_label(mesh.request, rank);
+  failure.mesh = key.name;
+  failure.epoch = key.epoch;
+  failure.rank = rank;
+  failure.host = mesh.places[rank].host;
+  failure.device = mesh.places[rank].device;
+  failure.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
+  failure.evidence = evidence;
+  failure.host_failure = host_failure;
+  if (failure.evidence.log_file.empty() && rank < mesh.processes.size()) {
+    failure.evidence.log_file = mesh.processes[rank].log_file;
+    if (local_log) failure.evidence.read_log();
+  }
+  const Incident& incident = incidents_.record(failure).incident;
+  mesh.failed = true;
+  mesh.incident = incident;
+  mesh.dead.insert(rank);
+  save(key, mesh);
+  // The owner comes first, then the records.
+  notify_failed(mesh);
+  store_.add_incident(incident);
+  const std::string run = owners_.name_of(mesh.owner);
+  log_.record(
+      run.starts_with("run ") && !failure.is_whole_mesh()
+          ? fmt::format("{}; weft logs {} '{}'", failure.summary(), run.substr(4), failure.actor)
+          : failure.summary(),
+      failure.describe());
+}
+
+void MeshTable::process_died(const DeathReport& report, ProcessId caller, const std::string& host) {
+  Mesh* const mesh = find(report.key);
+  if (mesh == nullptr || mesh->releasing || report.rank >= mesh->places.size()) return;
+  if (mesh->owner != caller && mesh->places[report.rank].host != host) return;
+  fail(report.key, *mesh, report.rank, report.evidence, "", false);
+}
+
+void MeshTable::fail_ranks_on(const HostRegistration& host, const ExitReport& evidence,
+                              const std::string& note) {
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.releasing) continue;
+    for (const std::uint32_t rank : mesh.ranks_on(host.name))
+      fail(key, mesh, rank, evidence, note, is_on_this_machine(host));
+  }
+}
+
+void MeshTable::detach_host(const std::string& host) {
+  for (auto& [key, mesh] : meshes_) {
+    for (const std::uint32_t rank : mesh.ranks_on(host)) mesh.detached_ranks.insert(rank);
+    save(key, mesh);
+  }
+}
+
+void MeshTable::assign_devices_of(const std::string& host) {
+  for (const auto& [key, mesh] : meshes_)
+    for (const std::uint32_t rank : mesh.ranks_on(host)) devices_.assign({mesh.places[rank]}, key);
+}
+
+std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
+    const HostRegistration& host, const std::vector<RunningDevice>& reported) {
+  std::map<MeshKey, Processes> running;
+  for (const RunningDevice& each : reported)
+    running[each.key].emplace(each.process.rank, each.process);
+  for (auto& [key, mesh] : meshes_) fail_ended_rank(host, key, mesh, running[key]);
+  std::map<MeshKey, Processes> unknown;
+  for (const auto& [key, processes] : running) {
+    if (processes.empty()) continue;
+    store_.raise_mesh_epoch(key.name, key.epoch);
+    const Mesh* const mesh = find(key);
+    const bool starts =
+        mesh != nullptr && !mesh->releasing && (mesh->processes.empty() || mesh->renewing);
+    if (starts) continue;
+    for (const auto& [rank, process] : processes)
+      if (mesh == nullptr || !mesh->has_process(rank, process)) unknown[key].emplace(rank, process);
+  }
+  return unknown;
+}
+
+void MeshTable::fail_ended_rank(const HostRegistration& host, const MeshKey& key, Mesh& mesh,
+                                const Processes& running) {
+  if (mesh.failed || mesh.releasing) return;
+  for (const std::uint32_t rank : mesh.ranks_on(host.name)) {
+    if (rank >= mesh.processes.size()) return;
+    const DeviceProcess& process = mesh.processes[rank];
+    const auto found = running.find(rank);
+    if (process.process.id == ProcessId() ||
+        (found != running.end() && found->second.process.id == process.process.id))
+      continue;
+    ExitReport evidence;
+    evidence.pid = process.pid;
+    return fail(key, mesh, rank, evidence, "it ended while its host was disconnected from the head",
+                is_on_this_machine(host));
+  }
+}
+
+void MeshTable::notify_failed(const Mesh& mesh) {
+  MeshFailure failure{*mesh.incident, {}, {}};
+  for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
+    const ProcessId process = mesh.processes[rank].process.id;
+    if (process == ProcessId()) continue;
+    failure.mesh_processes.push_back(process);
+    if (mesh.dead.contains(rank)) failure.dead.push_back(process);
+  }
+  owners_.notify_mesh_failed(mesh.owner, failure);
+}
+
+void MeshTable::set_device_descriptions(MeshDevices devices, ProcessId caller) {
+  // The mesh may have been released meanwhile, or given to the next driver.
+  Mesh* const mesh = find(devices.key);
+  if (mesh == nullptr || mesh->owner != caller) return;
+  mesh->devices = std::move(devices.devices);
+  save(devices.key, *mesh);
+}
+
+void MeshTable::record_devices(const MeshKey& key, const Mesh& mesh) {
+  std::vector<RunDevice> devices;
+  for (const DeviceProcess& process : mesh.processes)
+    if (process.process.id != ProcessId())
+      devices.push_back({actor_label(mesh.request, process.rank), key, process.rank, process.place,
+                         process.process, process.pid, process.log_file});
+  owners_.record_devices(mesh.owner, devices);
+}
+
+void MeshTable::add_device_users(HostStatus& host) const {
+  for (const auto& [key, mesh] : meshes_) {
+    for (const std::uint32_t rank : mesh.ranks_on(host.offer.name)) {
+      // The host has fewer devices now.
+      if (mesh.places[rank].device >= host.device_users.size()) continue;
+      const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
+                                  ? fmt::format(" pid {}", mesh.processes[rank].pid)
+                                  : " starting";
+      std::string& user = host.device_users[mesh.places[rank].device];
+      user = actor_label(mesh.request, rank) + pid;
+      if (rank < mesh.devices.size()) user += ", " + mesh.devices[rank];
+      if (rank < mesh.processes.size() && mesh.processes[rank].cap.bytes != 0)
+        user += ", at most " + mesh.processes[rank].cap.describe();
+    }
+  }
+}
+
+std::vector<MeshStatus> MeshTable::statuses() const {
+  std::vector<MeshStatus> list;
+  for (const auto& [key, mesh] : meshes_)
+    list.push_back({key, to_string(mesh.request.shape), owners_.name_of(mesh.owner), mesh.state(),
+                    mesh.places});
+  return list;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/head/cluster_messages.h"
+#include "actors/head/cluster_rows.h"
+#include "actors/head/device_allocator.h"
+#include "actors/head/event_log.h"
+#include "actors/head/mesh_owners.h"
+#include "actors/head/state_store.h"
+#include "actors/supervision/incident.h"
+#include "core/base/clock.h"
+
+namespace weft::actors {
+
+/// Meshes of a cluster: which devices each has, who owns it, and which of its processes have died.
+///
+/// Saves each mesh as a row of the head's state. Calls no other process. Owned by the head; one
+/// thread at a time.
+class MeshTable final {
+ public:
+  struct Mesh : MeshRow {
+    bool failed = false;    ///< True if it has failed, or nobody waits for an orderly end.
+    bool renewing = false;  ///< True while MeshEpochs::renew() runs.
+
+    /// Returns the ranks whose device is on a host and is still the mesh's.
+    std::vector<std::uint32_t> ranks_on(const std::string& host) const;
+    /// Returns whether the mesh has, or starts, this process.
+    bool has_process(std::uint32_t rank, const DeviceProcess& process) const;
+    /// Returns "starting", "running", "failed", "recovering" or "ending".
+    std::string state() const;
+  };
+  /// Device processes of a mesh on a host, by rank.
+  using Processes = std::map<std::uint32_t, DeviceProcess>;
+
+  MeshTable(const Clock& clock, StateStore& store, DeviceAllocator& devices, EventLog& log,
+            MeshOwners& owners)
+      : store_(store), devices_(devices), log_(log), owners_(owners), incidents_(clock) {}
+  MeshTable(const MeshTable&) = delete;
+  MeshTable& operator=(const MeshTable&) = delete;
+
+  /// Adds the meshes of the saved state, after the hosts and owners. Throws Error.
+  void read_rows();
+  /// Puts the row of a mesh into the store, which writes it with the next event.
+  void save(const MeshKey& key, const Mesh& mesh);
+
+  Mesh& add(const MeshKey& key) { return meshes_[key]; }
+  void erase(const MeshKey& key);
+  /// Returns a mesh, valid until it is erased; null if there is none.
+  Mesh* find(const MeshKey& key);
+  const Mesh* find(const MeshKey& key) const;
+  bool contains(const MeshKey& key) const { return meshes_.contains(key); }
+  std::map<MeshKey, Mesh>& all() { return meshes_; }
+  bool owns_any(ProcessId owner) const;
+  /// Returns whether an owner has a process on a host that is not being ended.
+  bool uses_host(ProcessId owner, const std::string& host) const;
+  bool any_releasing() const;
+  /// Gives the running meshes of an owner to another one.
+  void transfer(ProcessId from, ProcessId to);
+
+  /// Records the death of a rank and tells the owner. `host_failure`: reason if the whole host is
+  /// lost; else empty. `local_log`: its log lies on this machine, and is read if the evidence has
+  /// none.
+  void fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
+            const std::string& host_failure, bool local_log);
+  /// Records that a process of a mesh has died. Ignored unless `caller` owns the mesh or is the
+  /// agent of the process. `host`: host whose agent the caller is; empty if it is none.
+  void process_died(const DeathReport& report, ProcessId caller, const std::string& host);
+  /// Fails the ranks that meshes have on a host.
+  void fail_ranks_on(const HostRegistration& host, const ExitReport& evidence,
+                     const std::string& note);
+  /// Records that a host was removed: meshes have no devices there any more.
+  void detach_host(const std::string& host);
+  /// Assigns the devices of a host that has joined again to the meshes that have them.
+  void assign_devices_of(const std::string& host);
+  /// Corrects the records of a host by the processes that its agent reports. Fails meshes with
+  /// an ended process. Returns the processes that no mesh has.
+  std::map<MeshKey, Processes> reconcile(const HostRegistration& host,
+                                         const std::vector<RunningDevice>& reported);
+  /// Tells the owner, if it is connected, that its mesh has failed.
+  void notify_failed(const Mesh& mesh);
+
+  /// Records what the devices of a mesh are. Ignored unless the caller owns the mesh.
+  void set_device_descriptions(MeshDevices devices, ProcessId caller);
+  /// Adds the processes of a mesh to the record of its run.
+  void record_devices(const MeshKey& key, const Mesh& mesh);
+  /// Adds the users of a host's devices to its status.
+  void add_device_users(HostStatus& host) const;
+  std::vector<MeshStatus> statuses() const;
+
+ private:
+  /// Fails the first rank that a host should run and does not. `running`: processes of the mesh
+  /// there.
+  void fail_ended_rank(const HostRegistration& host, const MeshKey& key, Mesh& mesh,
+                       const Processes& running);
+
+  StateStore& store_;
+  DeviceAllocator& devices_;
+  EventLog& log_;
+  MeshOwners& owners_;
+  IncidentLog incidents_;
+  std::map<MeshKey, Mesh> meshes_;
+};
+
+/// Returns "front[data=0,tensor=1]".
+std::string actor_label(const MeshRequest& request, std::uint32_t rank);
+
+}  // namespace weft::actors
