@@ -134,51 +134,64 @@ class TlsStream final : public ByteStream {
     pump(into, then);
   }
 
-  /// Delivers available bytes, or waits for more.
-  void pump(std::span<std::byte> into, Then then) {
+  /// Bytes read from the session, after which `failure` may follow. `opened`: the handshake ended.
+  struct Reading {
     std::size_t count = 0;
     std::optional<Error> failure;
     bool opened = false;
-    {
-      const std::lock_guard lock(mutex_);
-      try {
-        if (state_ == State::kHandshake && session_->handshake()) {
-          const auto binding = session_->channel_binding();
-          binding_.assign(binding.begin(), binding.end());
-          opened = true;
-        }
-        if (state_ == State::kOpen || opened)
-          while (count < into.size()) {
-            const std::size_t more = session_->read(into.subspan(count));
-            if (more == 0) break;
-            count += more;
-          }
-      } catch (const Error& error) {
-        failure = error;
+  };
+  /// Continues the handshake, and reads the available bytes.
+  Reading read_session(std::span<std::byte> into) {
+    Reading reading;
+    const std::lock_guard lock(mutex_);
+    try {
+      if (state_ == State::kHandshake && session_->handshake()) {
+        const auto binding = session_->channel_binding();
+        binding_.assign(binding.begin(), binding.end());
+        reading.opened = true;
       }
+      if (state_ != State::kOpen && !reading.opened) return reading;
+      while (reading.count < into.size()) {
+        const std::size_t more = session_->read(into.subspan(reading.count));
+        if (more == 0) break;
+        reading.count += more;
+      }
+    } catch (const Error& error) {
+      reading.failure = error;
     }
-    if (state_ == State::kHandshake && !send_handshake() && !failure)
-      failure = Error(ErrorCode::kUnavailable, "connection closed by the other side");
-    if (opened && (!failure || count > 0)) enter(State::kOpen);
+    return reading;
+  }
+
+  /// Delivers available bytes, or waits for more.
+  void pump(std::span<std::byte> into, Then then) {
+    Reading reading = read_session(into);
+    if (state_ == State::kHandshake && !send_handshake() && !reading.failure)
+      reading.failure = Error(ErrorCode::kUnavailable, "connection closed by the other side");
+    if (reading.opened && (!reading.failure || reading.count > 0)) enter(State::kOpen);
     // Errors are final: the next read meets it.
-    if (count > 0) return then(count, std::nullopt);
-    if (failure) return fail(with_handshake_hint(*failure), then);
+    if (reading.count > 0) return then(reading.count, std::nullopt);
+    if (reading.failure) return fail(with_handshake_hint(*reading.failure), then);
     inner_->read_some(
         session_->receive_buffer(),
         [this, into, then = std::move(then)](std::size_t more, const std::optional<Error>& error) {
           if (error) return fail(with_handshake_hint(*error), then);
-          if (dials_ && !heard_ && session_->receive_buffer()[0] != kTlsHandshake &&
-              session_->receive_buffer()[0] != kTlsAlert)
-            return fail(Error(ErrorCode::kFailedPrecondition,
-                              fmt::format("the peer does not use TLS; {}", kNoTlsHint)),
-                        then);
-          heard_ = true;
-          {
-            const std::lock_guard lock(mutex_);
-            session_->commit_received(more);
-          }
-          pump(into, then);
+          received(more, into, then);
         });
+  }
+
+  /// Hands bytes in the session's receive buffer to the session.
+  void received(std::size_t count, std::span<std::byte> into, const Then& then) {
+    if (dials_ && !heard_ && session_->receive_buffer()[0] != kTlsHandshake &&
+        session_->receive_buffer()[0] != kTlsAlert)
+      return fail(Error(ErrorCode::kFailedPrecondition,
+                        fmt::format("the peer does not use TLS; {}", kNoTlsHint)),
+                  then);
+    heard_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      session_->commit_received(count);
+    }
+    pump(into, then);
   }
 
   /// Sends this side's part of the handshake, which fits into a socket's buffer.

@@ -167,39 +167,43 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
   if (idle()) moved_ = clock_.now();
   if (operation.ready) stream_->wait(*operation.ready);
   std::shared_ptr<const Event> begun = stream_->record();
-  for (const OperationStep& step : part.steps) {
-    if (const auto* copies = std::get_if<CopyStep>(&step)) {
-      std::vector<DeviceCopy> list;
-      for (const StridedCopy& copy : copies->copies) {
-        const DeviceCopy resolved{address(copy.from, operation), address(copy.to, operation),
-                                  copy.run_bytes, copy.outer};
-        if (resolved.from != resolved.to) list.push_back(resolved);
-      }
-      if (!list.empty()) library_.copy(list, *stream_);
-    } else if (const auto* round = std::get_if<RoundStep>(&step)) {
-      const CommunicatorGroup& group = part.groups.at(round->group);
-      const int rank = *group.rank_of(self_);
-      std::vector<DeviceCall> calls;
-      for (const CollectiveCall& call : round->calls) {
-        const bool root = call.kind == CallKind::kBroadcast && static_cast<int>(call.peer) == rank;
-        const bool reads =
-            call.kind != CallKind::kReceive && (call.kind != CallKind::kBroadcast || root);
-        const bool writes = call.kind != CallKind::kSend && !root;
-        calls.push_back({call.kind, call.dtype, call.op, static_cast<int>(call.peer), call.count,
-                         reads ? address(call.from, operation) : nullptr,
-                         writes ? address(call.to, operation) : nullptr});
-      }
-      communicators_.ready(group, options_.operation_timeout).enqueue(calls, *stream_);
-      // NCCL allows work behind a group only once the group has reached the stream.
-      communicators_.ready(group, options_.operation_timeout);
-    } else {
-      const auto& sum = std::get<SumStep>(step);
-      std::vector<const std::byte*> terms;
-      for (const BufferPlace& term : sum.terms) terms.push_back(address(term, operation));
-      library_.sum({sum.dtype, sum.count, terms, address(sum.to, operation)}, *stream_);
-    }
-  }
+  for (const OperationStep& step : part.steps)
+    std::visit([&](const auto& each) { enqueue_step(each, operation); }, step);
   queued_[key] = {std::move(operation.ready), {std::move(begun), stream_->record()}};
+}
+
+void CollectiveQueue::enqueue_step(const CopyStep& step, const Pending& operation) {
+  std::vector<DeviceCopy> copies;
+  for (const StridedCopy& copy : step.copies) {
+    const DeviceCopy resolved{address(copy.from, operation), address(copy.to, operation),
+                              copy.run_bytes, copy.outer};
+    if (resolved.from != resolved.to) copies.push_back(resolved);
+  }
+  if (!copies.empty()) library_.copy(copies, *stream_);
+}
+
+void CollectiveQueue::enqueue_step(const RoundStep& step, const Pending& operation) {
+  const CommunicatorGroup& group = operation.part->groups.at(step.group);
+  const int rank = *group.rank_of(self_);
+  std::vector<DeviceCall> calls;
+  for (const CollectiveCall& call : step.calls) {
+    const bool root = call.kind == CallKind::kBroadcast && static_cast<int>(call.peer) == rank;
+    const bool reads =
+        call.kind != CallKind::kReceive && (call.kind != CallKind::kBroadcast || root);
+    const bool writes = call.kind != CallKind::kSend && !root;
+    calls.push_back({call.kind, call.dtype, call.op, static_cast<int>(call.peer), call.count,
+                     reads ? address(call.from, operation) : nullptr,
+                     writes ? address(call.to, operation) : nullptr});
+  }
+  communicators_.ready(group, options_.operation_timeout).enqueue(calls, *stream_);
+  // NCCL allows work behind a group only once the group has reached the stream.
+  communicators_.ready(group, options_.operation_timeout);
+}
+
+void CollectiveQueue::enqueue_step(const SumStep& step, const Pending& operation) {
+  std::vector<const std::byte*> terms;
+  for (const BufferPlace& term : step.terms) terms.push_back(address(term, operation));
+  library_.sum({step.dtype, step.count, terms, address(step.to, operation)}, *stream_);
 }
 
 void CollectiveQueue::wait(const OperationKey& key, weft::Stream& stream) {

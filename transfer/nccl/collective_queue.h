@@ -114,6 +114,9 @@ class CollectiveQueue final {
 
   void enqueue_startable();
   void enqueue(const OperationKey& key, Pending operation);
+  void enqueue_step(const CopyStep& step, const Pending& operation);
+  void enqueue_step(const RoundStep& step, const Pending& operation);
+  void enqueue_step(const SumStep& step, const Pending& operation);
   std::byte* address(const BufferPlace& place, const Pending& operation) const;
   void stop_stream();
   void exchange_bytes(const CommunicatorGroup& group);

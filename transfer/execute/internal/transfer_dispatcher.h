@@ -2,25 +2,24 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "core/log/log_limit.h"
 #include "transfer/execute/active_work.h"
 #include "transfer/execute/engine_options.h"
-#include "transfer/execute/internal/egress_order.h"
+#include "transfer/execute/internal/early_messages.h"
+#include "transfer/execute/internal/egress_scheduler.h"
+#include "transfer/execute/internal/ended_transfers.h"
+#include "transfer/execute/internal/engine_statistics.h"
+#include "transfer/execute/internal/operation_table.h"
 #include "transfer/execute/peers.h"
-#include "transfer/execute/rate_meter.h"
 #include "transfer/execute/slot_pool.h"
 #include "transfer/execute/transfer_port.h"
 #include "transfer/execute/transfer_report.h"
@@ -30,6 +29,10 @@ namespace weft::transfer {
 
 /// Implementation of TransferEngine on its transfer thread. Routes events to transfers, and ends
 /// transfers.
+///
+///   wire ─ message ─▶ kMessageKinds ─▶ running work | EarlyMessages | EndedTransfers: dropped
+///   wire ─ end of an operation ─▶ OperationTable ─▶ running work
+///   running work ─ schedule() ─▶ EgressScheduler ─ send() ─▶ wire
 ///
 /// Owned by TransferEngine. Transfer thread only, except counters(): any thread.
 class TransferDispatcher final : public WireEvents, public TransferPort {
@@ -50,29 +53,13 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   /// Runs the wire's progress, deadlines and callbacks. Returns the number of things done.
   std::size_t step();
   /// Returns true if no transfer and no own message is in progress.
-  bool idle() const { return transfers_.empty() && pending_ == 0 && finished_.empty(); }
-  EngineCounters counters() const;
+  bool idle() const { return transfers_.empty() && operations_.empty() && finished_.empty(); }
+  EngineCounters counters() const { return statistics_.counters(); }
 
  private:
   struct RunningTransfer {
     std::unique_ptr<ActiveWork> work;
     Callback callback;
-  };
-  struct Operation {
-    enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendNote, kReceiveAbort };
-    Kind kind = Kind::kFree;
-    DeviceId peer;
-    ActiveWork* work = nullptr;  // outlives the operation, since it waits for it
-    PendingChunk what;
-    std::vector<std::byte> payload;  // payload of an abort
-    TransferId id;                   // id of a received abort
-    std::uint64_t bytes = 0;         // bytes of a chunk
-  };
-  struct EarlyMessage {
-    MessageId message;
-    DeviceId sender;
-    ChunkHeader header;
-    std::size_t bytes;
   };
   /// Handler of messages whose header begins with `magic`. A new kind is a row of kMessageKinds.
   struct MessageKind {
@@ -100,7 +87,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void take(MessageId message, DeviceId sender, std::size_t bytes) override;
   void release(MessageId message) override { wire_.release(message); }
   void drop_message(MessageId message, DeviceId sender, std::string_view why) override;
-  void schedule(ActiveWork& work, std::uint32_t stream) override;
+  void schedule(ActiveWork& work, std::uint32_t stream) override { egress_.schedule(work, stream); }
   void failed(ActiveWork& work, const std::set<DeviceId>& tell) override;
   void finished(ActiveWork& work) override;
 
@@ -109,9 +96,17 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   bool is_network(DeviceId peer) const {
     return options_.egress.device_streams != 0 && peers_.is_over_network(peer);
   }
+  /// Returns the running work of a transfer, or null.
+  ActiveWork* find_work(const TransferId& id) const;
+  /// Returns why a transfer with these peers cannot start now, if there is a reason.
+  std::optional<Error> find_obstacle(const TransferId& id, std::span<const DeviceId> peers);
+  /// Reports a failed transfer, which was not started, at the next step().
+  void report_failure(const TransferId& id, Error error, Callback callback);
+  /// Drops what belongs to earlier epochs, if `epoch` is new.
+  void begin_epoch(std::uint64_t epoch);
+  void run(std::unique_ptr<ActiveWork> work, Callback callback);
   /// Sends the error to `peer`: this transfer has failed here.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
-  void count_received(DeviceId peer, std::size_t bytes);
   /// Counts and logs a dropped message of `sender`, if that is known.
   void count_dropped(std::optional<DeviceId> sender, std::string_view why);
   void cut_connection(DeviceId peer);
@@ -122,20 +117,12 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void announcement_arrived(const Message& message, const ChunkHeader& header);
   void error_arrived(const Message& message, const ChunkHeader& header);
   void keep_early(const Message& message, const ChunkHeader& header);
-  std::vector<EarlyMessage> take_early(
-      std::unordered_map<TransferId, std::vector<EarlyMessage>>::iterator found);
 
-  Token new_operation(Operation operation);
-  Operation take_operation(Token token);
   /// Notifies the sender that its chunk is held, if the sender orders its sends.
   void notify_refused(DeviceId sender, const ChunkHeader& header);
-  /// Updates EgressOrder with the stream's present state.
-  void update_egress(const ActiveWork& work, std::uint32_t stream);
-  void send_eligible_streams();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
   void release_early(const TransferId& id);
   void lose(DeviceId peer, const Error& error);
-  void remember_finished(const TransferId& id);
   void check_deadlines();
   std::size_t run_callbacks();
   /// Returns the error that a transfer reports for a failed send or receive.
@@ -144,35 +131,18 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   Wire& wire_;
   const Clock& clock_;
   const EngineOptions options_;
-  EgressOrder egress_;
-  RateMeter egress_rate_;
   LogLimit drops_;
-  std::size_t peak_network_streams_ = 0;
-  /// Order bit that puts low-priority transfers after all others.
-  static constexpr std::uint64_t kLowPriority = std::uint64_t{1} << 63;
-  std::uint64_t next_order_ = 0;
-  std::unordered_map<std::uint64_t, ActiveWork*> by_order_;
   SlotPool slots_;
   Peers peers_;
+  EgressScheduler egress_;
+  OperationTable operations_;
+  EarlyMessages early_;
+  EndedTransfers ended_;
   std::unordered_map<TransferId, RunningTransfer> transfers_;
-  std::unordered_map<TransferId, std::vector<EarlyMessage>> early_;
-  std::map<DeviceId, std::size_t> early_from_;  // number of early messages per sender
-  std::set<DeviceId> over_early_limit_;         // senders beyond the limit of early messages
-  // errors received before the transfers were started here
-  std::unordered_map<TransferId, Error> aborted_;
-  // transfers announced before they were started here
-  std::unordered_set<TransferId> announced_;
-  std::unordered_set<TransferId> finished_ids_;  // late messages of these are released
-  std::deque<TransferId> finished_queue_;        // bounds finished_ids_ and aborted_
-  std::vector<Operation> operations_;
-  std::vector<std::uint32_t> free_operations_;
-  std::size_t pending_ = 0;
   std::vector<FinishedTransfer> finished_;
   std::uint64_t epoch_ = 0;
   TimePoint next_check_ = TimePoint::max();
-
-  mutable std::mutex counters_mutex_;
-  EngineCounters counters_;  // guarded by counters_mutex_
+  EngineStatistics statistics_;
 };
 
 }  // namespace weft::transfer

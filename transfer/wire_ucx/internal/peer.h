@@ -19,8 +19,6 @@
 
 namespace weft::transfer {
 
-class UcxWire;
-
 // Time after the end of a peer's first connection during which its other connections may still
 // deliver messages. Afterwards all of them count as ended.
 inline constexpr auto kDrainTime = std::chrono::milliseconds(200);
@@ -65,7 +63,6 @@ struct Peer {
 
   DeviceId id;
   SenderProof proof{};  // proves this device's identity to this peer
-  UcxWire* wire = nullptr;
   std::vector<Route> routes;
   bool open = false;  // true if all connections are open
   std::vector<QueuedMessage> queued;

@@ -1,5 +1,4 @@
-// Surveys of the System's state, answered on the I/O thread, never on an actor's.
-#include "actors/system/survey.h"
+#include "actors/system/internal/surveys.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +8,7 @@
 
 #include "actors/supervision/proc_stat.h"
 #include "actors/supervision/stopped_process.h"
-#include "actors/system/internal/runtime.h"
+#include "actors/system/internal/system_methods.h"
 #include "core/base/platform.h"
 #include "core/base/units.h"
 
@@ -42,10 +41,9 @@ std::string state_of_child(std::int64_t pid) {
 }  // namespace
 
 /// Collector of the answers of all asked processes; replies after the last. Any thread.
-class System::Impl::SurveyAnswers final {
+class Surveys::Answers final {
  public:
-  using Done = std::function<void(Outcome<std::vector<std::byte>>)>;
-  explicit SurveyAnswers(Done done) : done_(std::move(done)) {}
+  explicit Answers(Answer done) : done_(std::move(done)) {}
 
   void expect() {
     const std::lock_guard lock(mutex_);
@@ -61,28 +59,32 @@ class System::Impl::SurveyAnswers final {
   }
 
  private:
-  const Done done_;
-  Mutex mutex_;
-  std::size_t left_ = 0;              // guarded by mutex_
-  std::vector<ProcessSurvey> found_;  // guarded by mutex_
+  const Answer done_;
+  Mutex mutex_;  // guards the members below
+  std::size_t left_ = 0;
+  std::vector<ProcessSurvey> found_;
 };
 
-ProcessSurvey System::Impl::survey_itself() {
+void Surveys::set_exit_reason(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!ending_) ending_.emplace(why, SteadyClock().now());
+}
+
+ProcessSurvey Surveys::survey_itself() const {
   const TimePoint now = SteadyClock().now();
-  const PeerDescription me = introduce();
+  const PeerDescription me = identity_.introduction();
   ProcessSurvey survey;
   survey.process = me.process;
   survey.pid = me.pid;
-  std::vector<std::shared_ptr<ActorHost>> all;
   {
-    const std::lock_guard lock(hosts_mutex);
-    for (const auto& [id, host] : hosts) all.push_back(host);
-    if (ending)
-      survey.ending = fmt::format("ends, for {} so far: {}",
-                                  format_seconds(in_seconds(now - ending->second)), ending->first);
+    const std::lock_guard lock(mutex_);
+    if (ending_)
+      survey.ending =
+          fmt::format("ends, for {} so far: {}", format_seconds(in_seconds(now - ending_->second)),
+                      ending_->first);
   }
-  for (const auto& host : all) survey.actors.push_back(host->survey(now));
-  for (const auto& call : pending.waiting()) {
+  for (const auto& host : actors_.all()) survey.actors.push_back(host->survey(now));
+  for (const auto& call : calls_.waiting()) {
     if (call->method == kSurveyMethod) continue;
     if (survey.calls.size() == kMaxCalls) {
       ++survey.more_calls;
@@ -95,35 +97,26 @@ ProcessSurvey System::Impl::survey_itself() {
   return survey;
 }
 
-std::vector<WaitingCall> System::waiting_calls() const { return impl_->survey_itself().calls; }
-
-void System::Impl::forward_survey(const SurveyTarget& target, Nanoseconds within,
-                                  const std::shared_ptr<SurveyAnswers>& answers) {
+void Surveys::forward(const SurveyTarget& target, Nanoseconds within,
+                      const std::shared_ptr<Answers>& answers) {
   ProcessSurvey silent;
   silent.process.id = target.process;
-  std::shared_ptr<Link> link;
-  {
-    const std::lock_guard lock(routes_mutex);
-    if (const auto found = links.find(target.process); found != links.end()) link = found->second;
-    if (const auto dead = dead_peers.find(target.process); dead != dead_peers.end())
-      silent.problem = dead->second.message();
-  }
+  const std::shared_ptr<Link> link = links_.find(target.process);
+  if (const auto death = links_.death_of(target.process)) silent.problem = death->message();
   if (link) {
     silent.process = link->peer();
     silent.pid = link->introduction().pid;
   }
   if (!link || !link->attached()) {
     if (silent.problem.empty())
-      silent.problem = fmt::format("is not connected to {}", self.process.name);
+      silent.problem = fmt::format("is not connected to {}", identity_.name());
     return answers->add({std::move(silent)});
   }
-  Call call;
-  call.urgent = true;
-  call.method = static_cast<std::uint32_t>(SystemMethod::kSurvey);
-  call.arguments = encode(SurveyRequest{{target}, (within - kRoundTripReserve).count()});
-  const auto address =
-      std::make_shared<const ActorAddress>(ActorAddress{silent.process, ActorId(0), "survey"});
-  const auto state = this->call(address, kSurveyMethod, std::move(call), within);
+  const auto state = calls_.call(
+      system_actor_of(silent.process, "survey"), kSurveyMethod,
+      system_call(SystemMethod::kSurvey,
+                  encode(SurveyRequest{{target}, (within - kRoundTripReserve).count()})),
+      within);
   state->when_done([state, silent, answers, within]() mutable {
     if (!state->error()) {
       try {
@@ -141,35 +134,23 @@ void System::Impl::forward_survey(const SurveyTarget& target, Nanoseconds within
   });
 }
 
-void System::Impl::answer_survey(const SurveyRequest& request,
-                                 std::function<void(Outcome<std::vector<std::byte>>)> answer) {
-  const auto answers = std::make_shared<SurveyAnswers>(std::move(answer));
+void Surveys::answer(const SurveyRequest& request, Answer answer) {
+  const auto answers = std::make_shared<Answers>(std::move(answer));
   const Nanoseconds within(request.within_ns);
   answers->expect();  // keeps the count above 0 until the end of this function
   for (const SurveyTarget& target : request.targets) {
     answers->expect();
-    if (target.process != self.process.id) {
-      forward_survey(target, within - kRoundTripReserve, answers);
+    if (target.process != identity_.id()) {
+      forward(target, within - kRoundTripReserve, answers);
       continue;
     }
     for (const ProcessId next : target.forward_to) {
       answers->expect();
-      forward_survey({next}, within - kRoundTripReserve, answers);
+      forward({next}, within - kRoundTripReserve, answers);
     }
     answers->add({survey_itself()});
   }
   answers->add({});
-}
-
-std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,
-                                              Nanoseconds within) {
-  Call call;
-  call.urgent = true;
-  call.method = static_cast<std::uint32_t>(SystemMethod::kSurvey);
-  call.arguments = encode(request);
-  return impl_->call(
-      std::make_shared<const ActorAddress>(ActorAddress{first, ActorId(0), "survey"}),
-      kSurveyMethod, std::move(call), within);
 }
 
 }  // namespace weft::actors

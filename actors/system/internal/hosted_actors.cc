@@ -1,0 +1,184 @@
+#include "actors/system/internal/hosted_actors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::actors {
+
+const Provider& HostedActors::find_provider(const InterfaceVersion& wanted,
+                                            const std::string& process) const {
+  const auto provider = std::ranges::find_if(
+      providers_, [&](const Provider& each) { return each.interface.name == wanted.name; });
+  if (provider == providers_.end())
+    throw_error(ErrorCode::kNotFound,
+                "{} does not provide actors with interface '{}'; its main must call "
+                "system.provide<...>()",
+                identity_.name(), wanted.name);
+  const InterfaceVersion& own = provider->interface;
+  if (own != wanted)
+    throw_error(ErrorCode::kIncompatible,
+                "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} "
+                "(fingerprint {:016x}) in {}; build "
+                "both from the same source",
+                wanted.name, own.version, own.fingerprint, identity_.name(), wanted.version,
+                wanted.fingerprint, process);
+  return *provider;
+}
+
+ActorId HostedActors::new_id() {
+  const std::lock_guard lock(mutex_);
+  return ActorId(next_id_++);
+}
+
+ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string label,
+                                 MeshPosition place, ProcessId owner,
+                                 std::vector<std::byte> arguments, Constructed constructed) {
+  ActorAddress address{identity_.process(), id, std::move(label)};
+  std::shared_ptr<ActorHost> host;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_)
+      throw_error(ErrorCode::kUnavailable, "{} is shutting down and hosts no more actors",
+                  identity_.name());
+    if (hosts_.contains(id))
+      throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already",
+                  identity_.name(), address.label);
+    ActorHost::Options host_options{address,
+                                    std::move(place),
+                                    std::move(provider),
+                                    owner,
+                                    options_.mailbox,
+                                    [this](Nanoseconds delay, std::function<void()> callback) {
+                                      timers_.run_after(delay, std::move(callback));
+                                    },
+                                    options_.log};
+    host = std::make_shared<ActorHost>(system_, std::move(host_options));
+    hosts_.emplace(id, host);
+  }
+  host->start(std::move(arguments), std::move(constructed), [this, id] {
+    // Called on the actor's thread, which is about to end: the loop joins it.
+    loop_.post([this, id] { remove(id); });
+  });
+  return address;
+}
+
+std::shared_ptr<ActorHost> HostedActors::find(ActorId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = hosts_.find(id);
+  return found == hosts_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<ActorHost> HostedActors::find(const std::string& label,
+                                              const std::string& interface) const {
+  const auto hosts = all();
+  const auto found = std::ranges::find_if(hosts, [&](const auto& host) {
+    return host->self().label == label && host->options().provider.interface.name == interface;
+  });
+  return found == hosts.end() ? nullptr : *found;
+}
+
+std::vector<std::shared_ptr<ActorHost>> HostedActors::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<ActorHost>> list;
+  list.reserve(hosts_.size());
+  for (const auto& [id, host] : hosts_) list.push_back(host);
+  return list;
+}
+
+bool HostedActors::is_closing() const {
+  const std::lock_guard lock(mutex_);
+  return closing_;
+}
+
+std::optional<Error> HostedActors::deliver(Envelope envelope) {
+  const auto host = find(envelope.call.actor);
+  return refusal_of(host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed, host.get());
+}
+
+std::optional<Error> HostedActors::refusal_of(Mailbox::Refusal refusal,
+                                              const ActorHost* host) const {
+  const auto error = [&](ErrorCode code, const std::string& text) {
+    return Error(code, text).from(identity_.name(), host != nullptr ? host->self().label : "");
+  };
+  switch (refusal) {
+    case Mailbox::Refusal::kNone: return std::nullopt;
+    case Mailbox::Refusal::kClosed:
+      if (is_closing())
+        return Error(
+            ErrorCode::kUnavailable,
+            fmt::format("{} is shutting down; the call was not started", identity_.name()));
+      return error(
+          ErrorCode::kNotFound,
+          fmt::format("{}: {} does not exist (stopped, or never started); the call was "
+                      "not started",
+                      identity_.name(),
+                      host != nullptr ? "actor '" + host->self().label + "'" : "the actor"));
+    case Mailbox::Refusal::kOverrun:
+      return error(
+          ErrorCode::kResourceExhausted,
+          fmt::format("the mailbox of {} is full; the call was not started", host->self().label));
+    case Mailbox::Refusal::kUrgentFull:
+      return error(ErrorCode::kResourceExhausted,
+                   fmt::format("{} urgent calls wait for {} already; the call was not started",
+                               Mailbox::kMaxUrgent, host->self().label));
+  }
+  return std::nullopt;
+}
+
+std::optional<Credit> HostedActors::credit_of(const ReturnRoute* route, ActorId actor) const {
+  const auto host = find(actor);
+  return host ? host->mailbox()->request_report(route) : std::nullopt;
+}
+
+void HostedActors::cancel(const ReturnRoute* route, std::uint64_t call_id) {
+  for (const auto& host : all()) host->cancel(route, call_id);
+}
+
+void HostedActors::remove_sender(const ReturnRoute* route) {
+  for (const auto& host : all()) host->mailbox()->remove_sender(route);
+}
+
+void HostedActors::on_owner_lost(ProcessId owner, DisconnectCause how) {
+  for (const auto& host : all()) {
+    if (host->owner() != owner) continue;
+    if (options_.keep_actors_without_owner && how != DisconnectCause::kSaidGoodbye)
+      host->cancel_calls_of(owner);
+    else host->stop();
+  }
+}
+
+void HostedActors::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  const auto hosts = all();
+  for (const auto& host : hosts) host->stop();
+  for (const auto& host : hosts)
+    WEFT_CHECK(host->wait_ended(ActorHost::kStopGrace + std::chrono::seconds(5)),
+               "a handler of {} did not end within {} s after a stop request; it must check "
+               "context.stop_token()",
+               host->self().label, std::chrono::seconds(ActorHost::kStopGrace).count());
+}
+
+void HostedActors::join() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, host] : hosts_) host->join();
+  hosts_.clear();
+}
+
+void HostedActors::remove(ActorId id) {
+  std::shared_ptr<ActorHost> host;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = hosts_.find(id);
+    if (found == hosts_.end()) return;
+    host = std::move(found->second);
+    hosts_.erase(found);
+  }
+  host->join();
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/net/event_loop.h"
+#include "actors/system/actor_host.h"
+#include "actors/system/internal/loop_timers.h"
+#include "actors/system/internal/process_identity.h"
+#include "actors/system/system.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Actors of this process, by id, and the classes of actors that others can spawn here. Any thread,
+/// unless a member's comment says otherwise.
+class HostedActors final {
+ public:
+  /// Called once an actor is constructed, on its thread.
+  using Constructed = std::function<void(Outcome<std::vector<std::byte>>)>;
+  /// `system` is the one that the actors' contexts name.
+  HostedActors(System& system, const SystemOptions& options, EventLoop& loop, LoopTimers& timers,
+               const ProcessIdentity& identity)
+      : system_(system), options_(options), loop_(loop), timers_(timers), identity_(identity) {}
+
+  /// Adds a class of actors. Before listen() and connect() only.
+  void provide(Provider provider) { providers_.push_back(std::move(provider)); }
+  /// Returns the class that `wanted` names. Throws Error(kNotFound), or Error(kIncompatible) if its
+  /// version differs from that of `process`.
+  const Provider& find_provider(const InterfaceVersion& wanted, const std::string& process) const;
+
+  ActorId new_id();
+  /// Spawns an actor, on its own thread. Throws Error(kAlreadyExists), or Error(kUnavailable) if
+  /// this process shuts down.
+  ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
+                     ProcessId owner, std::vector<std::byte> arguments, Constructed constructed);
+
+  /// Returns the host of an actor; null if there is none.
+  std::shared_ptr<ActorHost> find(ActorId id) const;
+  std::shared_ptr<ActorHost> find(const std::string& label, const std::string& interface) const;
+  std::vector<std::shared_ptr<ActorHost>> all() const;
+
+  /// Queues a call for its actor. Returns the reason of a refusal.
+  std::optional<Error> deliver(Envelope envelope);
+  /// Returns the credit of the sender at `route` with an actor, if both are known.
+  std::optional<Credit> credit_of(const ReturnRoute* route, ActorId actor) const;
+  /// Cancels a call of the sender at `route`, whichever actor has it.
+  void cancel(const ReturnRoute* route, std::uint64_t call_id);
+  /// Drops the waiting calls of the sender at `route`, whose connection has ended.
+  void remove_sender(const ReturnRoute* route);
+  /// Stops the actors of a lost owner, or keeps them for another owner
+  /// (SystemOptions::keep_actors_without_owner).
+  void on_owner_lost(ProcessId owner, DisconnectCause how);
+
+  /// Hosts no more actors, and stops all. Blocks until they have ended; ends the process if one
+  /// does not.
+  void stop();
+  /// Joins the threads of all actors and destroys them. After stop() and the end of the loop.
+  void join();
+
+ private:
+  bool is_closing() const;
+  std::optional<Error> refusal_of(Mailbox::Refusal refusal, const ActorHost* host) const;
+  void remove(ActorId id);
+
+  System& system_;
+  const SystemOptions& options_;
+  EventLoop& loop_;
+  LoopTimers& timers_;
+  const ProcessIdentity& identity_;
+  std::vector<Provider> providers_;
+
+  mutable Mutex mutex_;                                            // guards the members below
+  std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts_;  // shared with deliveries
+  std::uint64_t next_id_ = 1;
+  bool closing_ = false;
+};
+
+}  // namespace weft::actors

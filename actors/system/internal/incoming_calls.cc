@@ -1,0 +1,83 @@
+#include "actors/system/internal/incoming_calls.h"
+
+#include <utility>
+
+namespace weft::actors {
+
+std::optional<Error> IncomingCalls::answer(const Envelope& envelope) {
+  const auto route = envelope.route;
+  const Call& call = envelope.call;
+  const Answer answer = [route, id = call.id](Outcome<std::vector<std::byte>> result) {
+    if (result.ok()) route->reply({id, std::move(result).value()}, false);
+    else route->reply({id, result.error()}, false);
+  };
+  try {
+    const ProcessRef caller = route->peer();
+    switch (static_cast<SystemMethod>(call.method)) {
+      case SystemMethod::kStop:
+        stop_actor(decode<ActorId>(call.arguments), caller, answer);
+        return std::nullopt;
+      case SystemMethod::kReport:
+        report(decode<ActorId>(call.arguments), answer);
+        return std::nullopt;
+      case SystemMethod::kToken:
+        token_.on_message(decode<TokenMessage>(call.arguments), caller.id);
+        if (call.id != 0) answer(std::vector<std::byte>());
+        return std::nullopt;
+      case SystemMethod::kSurvey:
+        surveys_.answer(decode<SurveyRequest>(call.arguments), answer);
+        return std::nullopt;
+      case SystemMethod::kSpawn: break;
+    }
+    spawn(decode<SpawnRequest>(call.arguments), caller, answer);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Error(error).from(identity_.name(), "");
+  }
+}
+
+void IncomingCalls::stop_actor(ActorId actor, const ProcessRef& caller, const Answer& answer) {
+  const auto host = actors_.find(actor);
+  if (!host) return answer(std::vector<std::byte>());  // ended already
+  if (host->owner() != caller.id)
+    throw_error(ErrorCode::kFailedPrecondition, "{} is stopped by its owner only, and {} is not it",
+                host->self().label, caller.name);
+  host->when_ended([answer] { answer(std::vector<std::byte>()); });
+  host->stop();
+}
+
+void IncomingCalls::report(ActorId actor, const Answer& answer) {
+  const auto host = actors_.find(actor);
+  auto report = host ? host->report() : std::nullopt;
+  if (!report)
+    throw_error(ErrorCode::kNotFound, "{} has no such actor, or it reports nothing",
+                identity_.name());
+  answer(std::move(*report));
+}
+
+void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer) {
+  const Provider& provider =
+      actors_.find_provider({request.interface, request.version, request.fingerprint}, caller.name);
+  if (request.adopt_existing) return answer(encode(adopt(request, caller.id)));
+  actors_.spawn(provider, actors_.new_id(), std::move(request.label), std::move(request.place),
+                caller.id, std::move(request.arguments), answer);
+}
+
+ActorAddress IncomingCalls::adopt(const SpawnRequest& request, ProcessId owner) {
+  const auto host = actors_.find(request.label, request.interface);
+  if (!host || host->ended())
+    throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", identity_.name(),
+                request.label);
+  const ProcessId before = host->change_owner(owner);
+  // Disconnects the previous owner, before the next call of the new one.
+  loop_.post([this, host, before, owner] {
+    if (before == owner) return;
+    if (const auto link = links_.find(before))
+      links_.drop(link, Error(ErrorCode::kStaleEpoch,
+                              "another process took over the actors that this process owned"));
+    host->cancel_calls_of(before);
+  });
+  return host->self();
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "actors/call/pending.h"
+#include "actors/link/route.h"
+#include "actors/net/event_loop.h"
+#include "actors/system/internal/hosted_actors.h"
+#include "actors/system/internal/link_dialer.h"
+#include "actors/system/internal/peer_links.h"
+#include "actors/system/internal/pending_calls.h"
+#include "actors/system/internal/process_identity.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+
+/// Calls that this process makes: sends them, and ends each with its reply, its deadline, or an
+/// error. Any thread, unless a member's comment says otherwise.
+class OutgoingCalls final : public CallOwner {
+ public:
+  /// `local`: route to this process. `actors`: actors of this process.
+  OutgoingCalls(const SystemOptions& options, EventLoop& loop, const ProcessIdentity& identity,
+                PeerLinks& links, LinkDialer& dialer, HostedActors& actors,
+                std::shared_ptr<Route> local)
+      : options_(options),
+        loop_(loop),
+        identity_(identity),
+        links_(links),
+        dialer_(dialer),
+        actors_(actors),
+        local_(std::move(local)) {}
+
+  /// Sends a call. Throws Error(kInvalidArgument) if its arguments are too large.
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
+                                  const char* method, Call call, Nanoseconds within);
+  /// Sends a one-way call. Returns false if it cannot be sent at all.
+  bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
+  /// Ends a call with its reply.
+  void finish(Reply reply);
+  /// Removes a call, and asks its target to stop it.
+  void withdraw(const CallState& call) override;
+
+  /// Fails the calls that wait for a process.
+  void fail_all_of(ProcessId process, const Error& reason);
+  /// Like fail_all_of(), and asks the process to stop the calls.
+  void cancel_all_of(ProcessId process, const Error& reason);
+  void fail_all(const Error& reason);
+  /// Returns the calls that still wait.
+  std::vector<std::shared_ptr<CallState>> waiting() { return pending_.waiting(); }
+  /// Ends no more calls at their deadlines. Loop's thread.
+  void stop_deadlines();
+
+ private:
+  std::shared_ptr<Route> route_to(const ProcessRef& process);
+  /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
+  void arm_deadlines(TimePoint at);
+  void expire();
+
+  const SystemOptions& options_;
+  EventLoop& loop_;
+  const ProcessIdentity& identity_;
+  PeerLinks& links_;
+  LinkDialer& dialer_;
+  HostedActors& actors_;
+  const std::shared_ptr<Route> local_;  // shared with pending calls
+
+  PendingCalls pending_;
+  // Used by the loop's thread.
+  std::unique_ptr<Timer> deadline_timer_;  // made by the first deadline
+  TimePoint deadline_armed_ = TimePoint::max();
+  bool deadlines_stopped_ = false;
+};
+
+}  // namespace weft::actors

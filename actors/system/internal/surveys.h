@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/system/internal/hosted_actors.h"
+#include "actors/system/internal/outgoing_calls.h"
+#include "actors/system/internal/peer_links.h"
+#include "actors/system/internal/process_identity.h"
+#include "actors/system/survey.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Answers surveys of this process and of its peers, on the I/O thread, never on an actor's. Any
+/// thread.
+class Surveys final {
+ public:
+  Surveys(const ProcessIdentity& identity, const PeerLinks& links, const HostedActors& actors,
+          OutgoingCalls& calls)
+      : identity_(identity), links_(links), actors_(actors), calls_(calls) {}
+
+  using Answer = std::function<void(Outcome<std::vector<std::byte>>)>;
+  /// Surveys the targets of a request, and answers once all have answered or are late.
+  void answer(const SurveyRequest& request, Answer answer);
+  /// Surveys this process alone.
+  ProcessSurvey survey_itself() const;
+  /// See System::set_exit_reason().
+  void set_exit_reason(const std::string& why);
+
+ private:
+  class Answers;
+  /// Asks a peer, which asks `target.forward_to`.
+  void forward(const SurveyTarget& target, Nanoseconds within,
+               const std::shared_ptr<Answers>& answers);
+
+  const ProcessIdentity& identity_;
+  const PeerLinks& links_;
+  const HostedActors& actors_;
+  OutgoingCalls& calls_;
+  mutable Mutex mutex_;                                      // guards ending_
+  std::optional<std::pair<std::string, TimePoint>> ending_;  // reason and time of the process's end
+};
+
+}  // namespace weft::actors

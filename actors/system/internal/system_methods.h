@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/message/message.h"
+#include "actors/system/context.h"
+#include "core/base/secret.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// Methods that the system itself answers, as the actor with id 0.
+enum class SystemMethod : std::uint32_t {
+  kSpawn = 0,
+  kStop = 1,
+  kReport = 2,
+  kToken = 3,
+  kSurvey = 4,
+};
+
+/// Arguments of a spawn: a call of actor 0, method kSpawn.
+struct SpawnRequest {
+  std::string interface;
+  std::uint32_t version = 0;
+  std::uint64_t fingerprint = 0;
+  std::string label;
+  MeshPosition place;
+  std::vector<std::byte> arguments;
+  bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
+  static constexpr auto fields =
+      weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
+                   &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
+                   &SpawnRequest::adopt_existing);
+};
+
+/// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation
+/// counts.
+struct TokenMessage {
+  std::uint64_t generation = 0;
+  Secret::Bytes token{};
+  static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
+};
+
+/// Method name of survey calls, which surveys do not list.
+inline constexpr const char* kSurveyMethod = "survey";
+
+/// Returns a call of actor 0. It is urgent, as the system has no mailbox, and so no credit.
+inline Call system_call(SystemMethod method, std::vector<std::byte> arguments) {
+  Call call;
+  call.urgent = true;
+  call.method = static_cast<std::uint32_t>(method);
+  call.arguments = std::move(arguments);
+  return call;
+}
+
+/// Returns the address of a process's actor 0. Errors of calls name `label`.
+inline std::shared_ptr<const ActorAddress> system_actor_of(ProcessRef process, std::string label) {
+  return std::make_shared<const ActorAddress>(
+      ActorAddress{std::move(process), ActorId(0), std::move(label)});
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,110 @@
+// Spawning, adoption and hosting of actors by a System.
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "actors/system/internal/runtime.h"
+
+namespace weft::actors {
+namespace {
+
+/// Time limit of adopting an actor. A live process answers at once.
+constexpr auto kTakeOverWithin = std::chrono::seconds(5);
+/// Placeholder for an actor that could not be adopted.
+constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
+
+}  // namespace
+
+ActorAddress System::host_actor(Provider provider, const std::string& name,
+                                std::vector<std::byte> arguments) {
+  const auto state = std::make_shared<CallState>(
+      impl_->calls,
+      std::make_shared<const ActorAddress>(ActorAddress{self(), actor_id_of(name), name}),
+      "construct", TimePoint::max());
+  auto address = impl_->actors.spawn(
+      std::move(provider), actor_id_of(name), name, MeshPosition{name, MeshShape(), 0},
+      impl_->identity.id(), std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
+        if (result.ok()) state->complete(std::move(result).value());
+        else state->fail(result.error());
+      });
+  state->wait_until(TimePoint::max());
+  if (state->error()) throw *state->error();
+  return address;
+}
+
+std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interface,
+                                                 const MeshPosition& place,
+                                                 const ProcessRef& process,
+                                                 std::vector<std::byte> arguments,
+                                                 bool adopt_existing, Nanoseconds within) {
+  const SpawnRequest request{
+      interface.name,
+      interface.version,
+      interface.fingerprint,
+      place.mesh + to_string(place.shape, place.shape.coordinates(place.rank)),
+      place,
+      std::move(arguments),
+      adopt_existing};
+  return impl_->calls.call(system_actor_of(process, request.label),
+                           adopt_existing ? "take over" : "construct",
+                           system_call(SystemMethod::kSpawn, encode(request)), within);
+}
+
+std::vector<std::shared_ptr<const ActorAddress>> System::adopt_actors(
+    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+    const std::vector<ProcessRef>& processes) {
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank)
+    calls.push_back(request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+                                  processes[rank], {}, true, kTakeOverWithin));
+  std::vector<std::shared_ptr<const ActorAddress>> actors;
+  for (const auto& call : calls) {
+    call->wait_until(TimePoint::max());
+    actors.push_back(std::make_shared<const ActorAddress>(
+        call->error() ? ActorAddress{call->target->process, kNoActor, call->target->label}
+                      : decode<ActorAddress>(call->reply())));
+  }
+  return actors;
+}
+
+std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
+    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+    const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
+    std::vector<std::shared_ptr<const ActorAddress>> kept) {
+  kept.resize(processes.size());
+  if (std::ssize(processes) != shape.size())
+    throw_error(ErrorCode::kInvalidArgument,
+                "mesh {}{} needs {} processes, one per rank, and {} are given", name,
+                to_string(shape), shape.size(), processes.size());
+  std::vector<std::shared_ptr<CallState>> calls(processes.size());
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    if (kept[rank] && kept[rank]->process.id == processes[rank].id) continue;
+    calls[rank] = request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+                                processes[rank], arguments, false, kDefaultDeadline);
+  }
+  std::vector<std::shared_ptr<const ActorAddress>> actors = std::move(kept), spawned;
+  std::optional<Error> first;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const auto& call = calls[rank];
+    if (!call) continue;
+    call->wait_until(TimePoint::max());
+    if (call->error()) {
+      if (!first)
+        first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label,
+                                                         call->error()->message()))
+                    .from(call->error()->node(), call->error()->actor());
+    } else {
+      actors[rank] = std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply()));
+      spawned.push_back(actors[rank]);
+    }
+  }
+  if (!first) return actors;
+  std::vector<std::shared_ptr<CallState>> stops;
+  stops.reserve(spawned.size());
+  for (const auto& actor : spawned) stops.push_back(stop_actor(actor, std::chrono::seconds(5)));
+  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+  throw *first;
+}
+
+}  // namespace weft::actors
