@@ -8,16 +8,17 @@
 #include <optional>
 #include <utility>
 
+#include "actors/access/user_state.h"
 #include "actors/agent/agent.h"
 #include "actors/agent/log_reader.h"
 #include "actors/agent/program_cache.h"
+#include "actors/cluster/head_link.h"
+#include "actors/cluster/revocable_target.h"
 #include "actors/head/head.h"
+#include "actors/launch/access_arguments.h"
 #include "actors/launch/child_signals.h"
 #include "actors/launch/exit_request.h"
-#include "actors/launch/head_link.h"
-#include "actors/launch/revocable_target.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 #include "actors/net/network.h"
 #include "actors/supervision/process_platform.h"
 #include "actors/supervision/signal_handler.h"
@@ -167,144 +168,207 @@ JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& ag
   }
 }
 
-}  // namespace
+/// Process of an agent: its actors, its connection to the head, and its end.
+class AgentProcess final {
+ public:
+  explicit AgentProcess(const AgentRole& role);
 
-int serve_agent(const AgentRole& role) {
-  const NonBlockingOutput output;
-  ExitRequest end;
-  AgentSignals signals(role, end);
+  /// Joins the head and waits for a reason to end. Returns the exit status.
+  int serve();
+
+ private:
+  SystemOptions system_options() const;
+  void watch_peers();
+  AgentEvents agent_events(const ActorRef<LogReader>& logs);
+  ActorRef<Agent> host_actors();
+  HeadLink::Events link_events();
+  ActorRef<Head> head() const { return link_.head(); }
+  void join_cluster();
+  /// Blocks until no device process is in use, the grace has passed, or a second signal arrives.
+  void wait_until_unused(const std::string& reason);
+
+  const AgentRole& role_;
+  const NonBlockingOutput output_;
+  ExitRequest end_;
+  AgentSignals signals_;
+  const Log log_;
+  const std::filesystem::path programs_;
+  const HostRegistration offer_;
+  std::atomic<std::size_t> processes_ = 0;  // number of device processes
+  std::atomic<bool> shut_down_ = false;     // set by the head, which has told the owners
+  // Declared before the system: the launcher must outlive the actors that use it.
+  const std::unique_ptr<ProcessLauncher> launcher_ = make_launcher();
+  const AgentSignals::Children children_{signals_, *launcher_};
+  System system_;
+  const RevocableTarget<HeadLink> ear_;
+  ActorRef<Agent> agent_;
+  HeadLink link_;
+  std::optional<RevocableTarget<HeadLink>::Binding> binding_;
+};
+
+HostRegistration offer_of(const AgentRole& role) {
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
-  // Declared before the system: the launcher must outlive the actors that use it.
-  const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
-  const AgentSignals::Children children(signals, *launcher);
+  return {role.name,         role.devices,    process_id(),       machine_name(),
+          instruction_set(), role.has_parent, role.log_directory, num_processors()};
+}
+
+AgentProcess::AgentProcess(const AgentRole& role)
+    : role_(role),
+      signals_(role, end_),
+      log_(Log::standard_output(role.log_level)),
+      programs_(Network::simulated() != nullptr
+                    ? ""
+                    : std::filesystem::path(role.log_directory) / kPrograms),
+      offer_(offer_of(role)),
+      system_(system_options()),
+      link_(system_, role.head, link_events()) {
+  watch_peers();
+  agent_ = host_actors();
+  binding_.emplace(ear_, link_);
+}
+
+SystemOptions AgentProcess::system_options() const {
   SystemOptions options;
-  options.name = role.name;
-  options.token = role.token;
-  const Log log = Log::standard_output(role.log_level);
-  options.log = log;
-  role.protection.apply(role.head, options);
-  if (role.protection.insecure) warn_of_insecure(log);
-  if (TlsPolicy::tls_required(options.tls, role.head.host) && !options.pinned && !role.has_parent)
-    log.info(
+  options.name = role_.name;
+  options.token = role_.token;
+  options.log = log_;
+  role_.protection.apply(role_.head, options);
+  if (role_.protection.insecure) warn_of_insecure(log_);
+  if (TlsPolicy::tls_required(options.tls, role_.head.host) && !options.pinned && !role_.has_parent)
+    log_.info(
         "the certificate of the head at {} is not verified: any process with the token could "
         "impersonate it. Use the --cert of the `weft join` command that the head prints",
-        to_string(role.head));
+        to_string(role_.head));
   options.io_share = ThreadPriority::kControl;
-  std::atomic<std::size_t> processes{0};  // number of device processes
-  std::atomic<bool> shut_down{false};     // set by the head, which has told the owners
-  System system(options);
-  const RevocableTarget<HeadLink> ear;
-  const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
+  return options;
+}
+
+void AgentProcess::watch_peers() {
+  const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
     ear.tell([&](HeadLink& link) { link.report_peer_loss(peer, how); });
   };
-  system.on_peer_eof(
+  system_.on_peer_eof(
       [gone](const ProcessRef& peer) { gone(peer, "disconnected: connection lost"); });
-  system.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
+  system_.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
     gone(peer, "disconnected: " + error.message());
   });
-  system.on_peer_timed_out([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
+  system_.on_peer_timed_out([this, gone](const ProcessRef& peer, Nanoseconds silence) {
     gone(peer, describe_silence(silence, 0));
-    system.named<Agent>(system.self(), "agent")
+    system_.named<Agent>(system_.self(), "agent")
         .tell<&Agent::process_timed_out>(peer.id, std::int64_t{silence.count()});
   });
-  const Address address = system.listen({local_address_towards(role.head), 0});
+}
+
+AgentEvents AgentProcess::agent_events(const ActorRef<LogReader>& logs) {
   AgentEvents events;
   // A head that is away asks for deaths when it is back.
-  events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
-    system.named<Head>(head, "head").tell<&Head::process_died>(report);
+  events.on_death = [this](const ProcessRef& head, const DeathReport& report) {
+    system_.named<Head>(head, "head").tell<&Head::process_died>(report);
   };
-  events.on_run_end = [&system](const ProcessRef& head, const DetachedRunExit& ended) {
-    system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
+  events.on_run_end = [this](const ProcessRef& head, const DetachedRunExit& ended) {
+    system_.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
   };
-  events.on_owner_end = [&system](const ProcessRef& head, const OwnerExit& ended) {
-    system.named<Head>(head, "head").tell<&Head::report_owner_exit>(ended);
+  events.on_owner_end = [this](const ProcessRef& head, const OwnerExit& ended) {
+    system_.named<Head>(head, "head").tell<&Head::report_owner_exit>(ended);
   };
-  events.on_processes = [&processes](std::size_t count) { processes = count; };
-  events.on_shut_down = [&](const std::string& reason) {
-    shut_down = true;
-    end.set(0, reason);
-    signals.end_now().set(0, reason);
+  events.on_processes = [this](std::size_t count) { processes_ = count; };
+  events.on_shut_down = [this](const std::string& reason) {
+    shut_down_ = true;
+    end_.set(0, reason);
+    signals_.end_now().set(0, reason);
   };
-  const auto logs = system.host_with<LogReader>("logs", [&role](Context& context) {
-    return std::make_unique<LogReader>(context, role.log_directory);
-  });
   events.on_log = [logs](const LogId& name, std::uint64_t size) {
     logs.tell<&LogReader::log_opened>(name, size);
   };
-  const std::filesystem::path programs =
-      Network::simulated() != nullptr ? "" : std::filesystem::path(role.log_directory) / kPrograms;
-  std::vector<std::string> run_arguments = role.protection.to_arguments();
-  run_arguments.insert(run_arguments.end(), {"--head", to_string(role.head)});
-  const auto agent = system.host_with<Agent>("agent", [&](Context& context) {
+  return events;
+}
+
+ActorRef<Agent> AgentProcess::host_actors() {
+  const Address address = system_.listen({local_address_towards(role_.head), 0});
+  const auto logs = system_.host_with<LogReader>("logs", [this](Context& context) {
+    return std::make_unique<LogReader>(context, role_.log_directory);
+  });
+  std::vector<std::string> run_arguments = to_arguments(role_.protection);
+  run_arguments.insert(run_arguments.end(), {"--head", to_string(role_.head)});
+  return system_.host_with<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context,
-        AgentConfig{role.name, address, role.log_directory, hash_directory(),
-                    role.protection.insecure, role.supervisor, run_arguments, programs},
-        events, *launcher);
+        AgentConfig{role_.name, address, role_.log_directory, hash_directory(),
+                    role_.protection.insecure, role_.supervisor, run_arguments, programs_},
+        agent_events(logs), *launcher_);
   });
-  HostRegistration offer{role.name,         role.devices,    process_id(),       machine_name(),
-                         instruction_set(), role.has_parent, role.log_directory, num_processors()};
-  HeadLink* known = nullptr;
-  const auto to_head = [&known] { return known->head(); };
-  HeadLink::Events with_head;
-  with_head.greet = [&](const ProcessRef& head) {
-    return join(system, head, agent, offer, log, end);
+}
+
+HeadLink::Events AgentProcess::link_events() {
+  HeadLink::Events events;
+  events.greet = [this](const ProcessRef& head) {
+    return join(system_, head, agent_, offer_, log_, end_);
   };
-  with_head.on_away = [&](const std::string& how) {
-    log.warning("the head at {} {}; host {} continues and tries to reconnect", to_string(role.head),
-                how, role.name);
+  events.on_away = [this](const std::string& how) {
+    log_.warning("the head at {} {}; host {} continues and tries to reconnect",
+                 to_string(role_.head), how, role_.name);
   };
-  with_head.on_back = [&](const JoinReply& joined, Nanoseconds away) {
-    if (signals.leaves_cluster()) tell_drain(to_head(), end.wait().text);
-    log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
-             in_seconds(away), joined.term);
+  events.on_back = [this](const JoinReply& joined, Nanoseconds away) {
+    if (signals_.leaves_cluster()) tell_drain(head(), end_.wait().text);
+    log_.info("the head at {} is back after {:.1f} s (term {})", to_string(role_.head),
+              in_seconds(away), joined.term);
   };
   // Without a head, the agent runs on as long as its processes are in use.
-  with_head.gives_up = [&processes] { return processes == 0; };
-  with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
-  HeadLink link(system, role.head, with_head);
-  known = &link;
-  const RevocableTarget<HeadLink>::Binding binding(ear, link);
+  events.gives_up = [this] { return processes_ == 0; };
+  events.on_lost = [this](const Error& error) { end_.set(1, error.message()); };
+  return events;
+}
+
+void AgentProcess::join_cluster() {
   try {
-    const JoinReply joined = link.join();
-    log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}",
-             role.name, joined.cluster.substr(0, 12), joined.term, to_string(role.head),
-             role.devices, role.devices == 1 ? "" : "s", role.log_directory);
+    const JoinReply joined = link_.join();
+    log_.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}",
+              role_.name, joined.cluster.substr(0, 12), joined.term, to_string(role_.head),
+              role_.devices, role_.devices == 1 ? "" : "s", role_.log_directory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCancelled) throw;
   }
-  const auto reason = end.wait();
-  system.set_exit_reason(reason.text);
-  if (signals.leaves_cluster() && processes > 0) {
-    log.info(
-        "host {} leaves the cluster: {}; waiting up to {:.0f} s for {} device process{} in use; "
-        "send a second signal to end now",
-        role.name, reason.text, in_seconds(role.grace), processes.load(),
-        processes == 1 ? "" : "es");
-    agent.tell<&Agent::drain>();
-    tell_drain(link.head(), reason.text);
-    const SteadyClock clock;
-    const TimePoint give_up = clock.now() + role.grace;
-    while (processes > 0 && clock.now() < give_up &&
-           !signals.end_now().wait_for(kLookForDriversEvery))
-      ;
-    if (processes > 0)
-      log.warning("host {} ends {} process{} that {} still in use{}", role.name, processes.load(),
-                  processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
-                  shut_down ? ": the cluster is stopped"
-                  : clock.now() < give_up
-                      ? ": a second signal"
-                      : fmt::format(" after {:.0f} s (--grace)", in_seconds(role.grace)));
-  }
-  log.info("host {} ends: {}", role.name, reason.text);
+}
+
+void AgentProcess::wait_until_unused(const std::string& reason) {
+  log_.info(
+      "host {} leaves the cluster: {}; waiting up to {:.0f} s for {} device process{} in use; "
+      "send a second signal to end now",
+      role_.name, reason, in_seconds(role_.grace), processes_.load(), processes_ == 1 ? "" : "es");
+  agent_.tell<&Agent::drain>();
+  tell_drain(head(), reason);
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + role_.grace;
+  while (processes_ > 0 && clock.now() < give_up &&
+         !signals_.end_now().wait_for(kLookForDriversEvery))
+    ;
+  if (processes_ == 0) return;
+  const std::string why = shut_down_ ? ": the cluster is stopped"
+                          : clock.now() < give_up
+                              ? ": a second signal"
+                              : fmt::format(" after {:.0f} s (--grace)", in_seconds(role_.grace));
+  log_.warning("host {} ends {} process{} that {} still in use{}", role_.name, processes_.load(),
+               processes_ == 1 ? "" : "es", processes_ == 1 ? "is" : "are", why);
+}
+
+int AgentProcess::serve() {
+  join_cluster();
+  const auto reason = end_.wait();
+  system_.set_exit_reason(reason.text);
+  if (signals_.leaves_cluster() && processes_ > 0) wait_until_unused(reason.text);
+  log_.info("host {} ends: {}", role_.name, reason.text);
   // Kills device processes whose owners were not told: a process that stops its actors would look
   // like a mistake of its owner.
-  const bool heard = reason.status == 0 && (leave_cluster(link.head(), reason.text) || shut_down);
-  launcher->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
+  const bool heard = reason.status == 0 && (leave_cluster(head(), reason.text) || shut_down_);
+  launcher_->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   // A parent has the same programs there, and may start another agent.
-  if (!role.has_parent) ProgramCache(programs, {}).remove();
+  if (!role_.has_parent) ProgramCache(programs_, {}).remove();
   return reason.status;
 }
+
+}  // namespace
+
+int serve_agent(const AgentRole& role) { return AgentProcess(role).serve(); }
 
 }  // namespace weft::actors

@@ -4,18 +4,16 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
-#include "actors/launch/cluster.h"
+#include "actors/cluster/cluster.h"
 #include "actors/launch/cluster_config.h"
+#include "actors/launch/role_arguments.h"
 #include "core/base/clock.h"
 
 namespace weft::actors {
-
-class RoleArguments;
 
 /// Effect of SIGINT or SIGTERM on a driver at its present work.
 enum class OnInterrupt {
@@ -31,13 +29,10 @@ class AppRun {
   std::vector<std::string> overrides;  ///< values of --set
   std::filesystem::path out;           ///< folder of the results; exists, and so does out/logs
   bool json = false;
-  bool quiet = false;    ///< check: no output unless something is wrong
-  std::string programs;  ///< plan: device whose program to print, kAllPrograms, or empty
-  /// Plan: mesh whose tensor splits to print; empty: all meshes; unset: none.
-  std::optional<std::string> strategy;
-  std::string layouts;  ///< plan: layouts to compare, such as "1d,3d"; or empty
-  std::string svg;      ///< plan: file for a drawing of that comparison; or empty
-  std::string head;     ///< driver: address of the head, "HOST:PORT"
+  bool quiet = false;  ///< check: no output unless something is wrong
+  /// Arguments that the role itself does not take: options of the app's own handler.
+  RoleArguments more;
+  std::string head;  ///< driver: address of the head, "HOST:PORT"
   /// Driver: path of the app's executable on the hosts; empty: that of this process.
   std::string binary;
   std::stop_token stop;  ///< set by SIGINT or SIGTERM: finish the step, save, return 130
@@ -53,8 +48,11 @@ class AppRun {
   static constexpr Nanoseconds kCleanUpWithin = std::chrono::seconds(8);
   /// Check: passes the digest of its plan to the driver. May be empty.
   std::function<void(const std::string& digest)> planned = {};
-  /// Driver: digest from the check; empty if there is none.
-  std::string checked;
+  /// Driver: digest of the check's plan; empty if there is none. A driver with another plan reads
+  /// an input that has changed.
+  std::string plan_digest;
+  /// Driver: true if it is started again after a crash, as AppMain::allow_restarts() permits.
+  bool restartable = false;
   /// Base folder of the paths in `config`, if that is a copy; else empty.
   std::filesystem::path config_folder;
   /// Driver of a detached run: its host and the number of the run there, "worker0:3"; else empty.
@@ -68,8 +66,6 @@ class AppRun {
   std::string refused;
   /// Driver: new place of the earlier run that was at `out`. May be empty.
   std::filesystem::path moved = {};
-
-  static constexpr const char* kAllPrograms = "all";
 
   /// Returns the run file with its overrides, read once, at the first call. One thread at a time.
   /// Throws Error(kInvalidConfig).
@@ -116,7 +112,11 @@ class AppMain final {
   /// Sets the check. It prints what is right, as JSON if asked, or throws; the library prints
   /// errors.
   void on_check(Inspect check) { check_ = std::move(check); }
+  /// Sets the function for `weft plan`. Its own options are in AppRun::more.
   void on_plan(Inspect plan) { plan_ = std::move(plan); }
+  /// Declares that a driver that is started again resumes from its earlier work in AppRun::out.
+  /// Otherwise the death of a driver or an agent ends the run.
+  void allow_restarts() { allows_restarts_ = true; }
   /// Sets the function that reads a run file as a driver does, for `weft keys`: see keys_read_by().
   /// Without it, only the keys of all apps are known.
   void on_keys(ReadKeys read) { read_keys_ = std::move(read); }
@@ -125,8 +125,7 @@ class AppMain final {
 
  private:
   int serve(const Drive& drive);
-  /// Runs the check. `resolved_to`: file for the resolved run file, for `weft run`; may be empty.
-  int serve_check(const AppRun& run, const std::string& resolved_to);
+  int serve_check(const RoleArguments& arguments);
   int serve_keys(const RoleArguments& arguments);
   int serve_driver(const Drive& drive, const RoleArguments& arguments);
   int serve_by_hand(const Drive& drive);
@@ -136,6 +135,7 @@ class AppMain final {
   Inspect check_;
   Inspect plan_;
   ReadKeys read_keys_;
+  bool allows_restarts_ = false;
 };
 
 /// Returns 130 for kCancelled after an interruption, 2 for kInvalidConfig, 1 for everything else.

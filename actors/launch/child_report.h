@@ -6,9 +6,10 @@
 
 namespace weft::actors {
 
-/// Report of a child to its parent: the error that ended it, its address, or the digest of its
-/// plan. Stored in the parent's memory, as the disk may be what failed. The parent makes it, passes
-/// its path as an argument, and reads it after the child's end, or polls it. One thread at a time.
+/// Report of a child to its parent: the error that ended it, its address, or the result of its
+/// check. Stored in the parent's memory, as the disk may be what failed. The parent makes it,
+/// passes its path as an argument, and reads it after the child's end, or polls it. One thread at a
+/// time.
 class ChildReport final {
  public:
   /// Throws Error(kResourceExhausted).

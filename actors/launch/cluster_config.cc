@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "core/base/error.h"
@@ -15,6 +16,9 @@
 
 namespace weft::actors {
 namespace {
+
+/// Keys of `cluster:` that ReadDeviceKeys reads.
+constexpr std::array kDeviceKeys = {"device", "share_gpu", "deterministic"};
 
 std::vector<std::string> executables_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
@@ -44,29 +48,62 @@ bool is_interface(const std::string& name) {
   return !name.empty() && name.size() < 16 && name.find_first_of("/,: \t\n") == std::string::npos;
 }
 
+HostSpec parse_host(const ConfigNode& item) {
+  HostSpec host;
+  item.require("name", host.name, "Name of the host, as in weft join --name");
+  item.read("devices", host.devices,
+            KeyDescription("Devices of the host: a process each").unit("devices"),
+            {.min = 1, .max = 1024});
+  if (double rate = 0;
+      item.read_rate("link", rate,
+                     KeyDescription("Bandwidth of the host's network, each way; a run that "
+                                    "measures another one plans anew")
+                         .by_default("10gbit")))
+    host.link = rate;
+  if (item.read(
+          "interface", host.interface,
+          KeyDescription("The network interface that carries the host's tensors, such as eth1")
+              .by_default("the one by which it reaches the head")) &&
+      !is_interface(host.interface))
+    item.at("interface")
+        .record_problem(
+            fmt::format("{}: expected the name of a network interface, such as eth1, found '{}'",
+                        item.at("interface").path(), host.interface));
+  if (!host.name.empty() && !is_name(host.name))
+    item.at("name").record_problem(invalid_name_message(item.at("name").path(), host.name));
+  return host;
+}
+
+/// Records problems; the section's finish() throws them.
+std::vector<HostSpec> parse_hosts(const ConfigNode& list) {
+  std::vector<HostSpec> hosts;
+  std::set<std::string> names;
+  for (const ConfigNode& item : list.items()) {
+    hosts.push_back(parse_host(item));
+    if (!names.insert(hosts.back().name).second)
+      item.at("name").record_problem(fmt::format("host '{}' is listed twice", hosts.back().name));
+  }
+  if (hosts.empty())
+    list.record_problem(
+        "cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
+  return hosts;
+}
+
 }  // namespace
 
-ClusterConfig parse_cluster(const ConfigNode& section) {
+ClusterConfig parse_cluster(const ConfigNode& section, const ReadDeviceKeys& read_device) {
   ClusterConfig config;
   section.read_enum(
       "launcher", config.launcher,
       EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}},
       "local: weft run starts all hosts on this machine; manual: start them with weft head and "
       "weft join");
-  section.read("threads_per_device", config.device.threads,
+  section.read("threads_per_device", config.threads_per_device,
                KeyDescription("CPU threads that a device computes with").unit("threads"),
                {.min = 1, .max = 1024});
-  section.read_enum(
-      "device", config.device.kind,
-      EnumNames<DeviceKind>{
-          {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}},
-      KeyDescription(
-          "What devices compute on: the CPU, a GPU each, or GPUs where a machine has any")
-          .synonym("gpu", "cuda"));
-  section.read("share_gpu", config.device.share_gpu, "Whether several devices may use one GPU");
-  section.read("deterministic", config.device.deterministic,
-               "Whether GPUs give the same bits in every run; false is faster for bf16 attention "
-               "and NCCL sums");
+  if (read_device) read_device(section);
+  else
+    for (const char* key : kDeviceKeys) section.exclude_key(key);
   if (section.read_bytes("memory", config.memory,
                          "Memory limit of each device process; a process that exceeds it ends with "
                          "an error; 0: no limit") &&
@@ -80,45 +117,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
                {.min = std::chrono::milliseconds(100)});
   section.read("longest_op", config.longest_op,
                "Time limit of one operation; a longer one ends the run; default: no limit");
-  if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
-    section.at("deterministic")
-        .record_problem("cluster.deterministic: false has no effect with `device: cpu`: remove it");
-  }
-  if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order")) {
-    config.hosts.clear();
-    std::set<std::string> names;
-    for (const ConfigNode& item : hosts->items()) {
-      HostSpec host;
-      item.require("name", host.name, "Name of the host, as in weft join --name");
-      item.read("devices", host.devices,
-                KeyDescription("Devices of the host: a process each").unit("devices"),
-                {.min = 1, .max = 1024});
-      if (double rate = 0; item.read_rate(
-              "link", rate,
-              KeyDescription("Bandwidth of the host's network, each way; a run that measures "
-                             "another one plans anew")
-                  .by_default("10gbit")))
-        host.link = rate;
-      if (item.read(
-              "interface", host.interface,
-              KeyDescription("The network interface that carries the host's tensors, such as eth1")
-                  .by_default("the one by which it reaches the head")) &&
-          !is_interface(host.interface))
-        item.at("interface")
-            .record_problem(
-                fmt::format("{}: expected the name of a network interface, such as eth1, found "
-                            "'{}'",
-                            item.at("interface").path(), host.interface));
-      if (!host.name.empty() && !is_name(host.name))
-        item.at("name").record_problem(invalid_name_message(item.at("name").path(), host.name));
-      if (!names.insert(host.name).second)
-        item.at("name").record_problem(fmt::format("host '{}' is listed twice", host.name));
-      config.hosts.push_back(std::move(host));
-    }
-    if (config.hosts.empty())
-      hosts->record_problem(
-          "cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
-  }
+  if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order"))
+    config.hosts = parse_hosts(*hosts);
   section.finish();
   return config;
 }
@@ -204,7 +204,8 @@ ConfigNode app_of_run(const ConfigNode& root) {
                  "The program: gpt, u_transformer, classifier, select, or the path of your own");
 }
 
-RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& directory) {
+RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& directory,
+                           const ReadDeviceKeys& read_device) {
   RunHeader header;
   const ConfigNode root = document.root();
   ConfigSections sections(root);
@@ -220,7 +221,8 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
     else header.app = find_app(app, directory);
   });
   sections.read([&] {
-    if (const auto cluster = cluster_section(root)) header.cluster = parse_cluster(*cluster);
+    if (const auto cluster = cluster_section(root))
+      header.cluster = parse_cluster(*cluster, read_device);
   });
   sections.read([&] {
     if (const auto recovery = recovery_section(root))

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "actors/supervision/restart_budget.h"
 #include "core/base/clock.h"
 #include "core/config/config_document.h"
-#include "core/device/device_config.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
@@ -35,8 +35,7 @@ struct HostSpec {
 struct ClusterConfig {
   LauncherKind launcher = LauncherKind::kLocal;
   std::vector<HostSpec> hosts = {{"worker0", 1}};
-  /// `device`, `threads_per_device`, `share_gpu` and `deterministic`
-  DeviceConfig device;
+  int threads_per_device = 1;  ///< CPU threads that a device process computes with
   /// `memory`: limit of each device process, in bytes; 0: none.
   std::uint64_t memory = 0;
   /// Time without any progress after which the run reports where it waits, repeatedly.
@@ -63,8 +62,13 @@ struct RecoveryConfig {
 /// problems.
 RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts);
 
-/// Parses the section. Throws Error(kInvalidConfig) with all its problems.
-ClusterConfig parse_cluster(const ConfigNode& section);
+/// Reader of the keys of `cluster:` that belong to a layer above: what devices compute on. Records
+/// problems in the section.
+using ReadDeviceKeys = std::function<void(const ConfigNode& section)>;
+
+/// Parses the section. Throws Error(kInvalidConfig) with all its problems. Without `read_device`,
+/// ignores the keys about devices.
+ClusterConfig parse_cluster(const ConfigNode& section, const ReadDeviceKeys& read_device = {});
 
 /// Parses the `logs:` section of a run file: {level: debug | info | warning | error}, for every
 /// process of the run. Throws Error(kInvalidConfig).
@@ -88,9 +92,11 @@ struct RunHeader {
 
 /// Reads `name`, `app`, `cluster`, `recovery` and `logs`. `app: gpt` is an executable in
 /// `program_directory`; one with a slash is a path (ConfigNode::as_path). Throws
-/// Error(kInvalidConfig), also if there is no such executable. Ignores other keys.
+/// Error(kInvalidConfig), also if there is no such executable. Ignores other keys. `read_device`:
+/// see parse_cluster().
 RunHeader parse_run_header(const ConfigDocument& document,
-                           const std::filesystem::path& program_directory);
+                           const std::filesystem::path& program_directory,
+                           const ReadDeviceKeys& read_device = {});
 
 /// Returns the folder of this process's executable.
 std::filesystem::path program_directory();

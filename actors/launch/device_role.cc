@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "actors/agent/agent.h"
+#include "actors/cluster/head_link.h"
+#include "actors/launch/access_arguments.h"
 #include "actors/launch/child_signals.h"
 #include "actors/launch/exit_request.h"
-#include "actors/launch/internal/time_limits.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 #include "actors/supervision/memory_cap.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
@@ -50,7 +50,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   SystemOptions options;
   options.name = label;
   options.token = inherited_token(arguments);
-  ConnectionSecurity::of(arguments).apply(agent_address, options);
+  connection_security_of(arguments).apply(agent_address, options);
   options.log = log;
   // hash of this very file, which the agent has just checked
   options.binary_hash = arguments.get_or("sha256", "");
@@ -90,9 +90,8 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
       end.set(1, fmt::format("exits: unused for {:.0f} s", in_seconds(unused)));
   });
   system.listen({agent_address.host, 0});
-  const ProcessRef agent_process =
-      system.connect(agent_address, internal::kConnectWithin,
-                     {.process = ProcessId(arguments.number("agent-id"))});
+  const ProcessRef agent_process = system.connect(
+      agent_address, kConnectWithin, {.process = ProcessId(arguments.number("agent-id"))});
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent")
       .call<&Agent::device_ready>(arguments.number("slot"), cap)

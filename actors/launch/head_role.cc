@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "actors/access/token.h"
+#include "actors/access/token_rotation.h"
 #include "actors/head/head.h"
 #include "actors/launch/child_report.h"
 #include "actors/launch/child_signals.h"
 #include "actors/launch/exit_request.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 #include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
 #include "core/base/non_blocking_output.h"
@@ -53,43 +54,6 @@ TlsIdentity identity_of(const HeadRole& role, const Log& log) {
     log.warning("{}; the run continues with a temporary certificate", error.message());
     return {};
   }
-}
-
-/// Tokens that were replaced, by this head or an older one. Members may prove them for the grace of
-/// the head; then they are deleted.
-class FormerTokens final {
- public:
-  FormerTokens(System& system, const HeadRole& role) : system_(system), role_(role) {
-    const auto found = read_former_tokens(role.state_directory);
-    for (const FormerToken& former : found)
-      system.accept_former_token(former.token, role.grace, former.members);
-    if (!found.empty()) forget_later();
-  }
-  void forget_later() const {
-    const std::uint64_t mine = ++*count_;
-    system_.run_after(role_.grace, [count = count_, mine, folder = role_.state_directory] {
-      if (*count == mine) forget_former_tokens(folder);
-    });
-  }
-
- private:
-  System& system_;
-  const HeadRole& role_;
-  // number of the last timer, which alone deletes the tokens; shared with the timers
-  const std::shared_ptr<std::atomic<std::uint64_t>> count_ =
-      std::make_shared<std::atomic<std::uint64_t>>(0);
-};
-
-/// Replaces the token of a running head. The file comes first: a head that dies now restarts with
-/// the new token.
-TokenRotation rotate(System& system, const HeadRole& role, std::vector<ProcessId> members) {
-  for (const ProcessRef& peer : system.peers()) members.push_back(peer.id);
-  add_former_token(role.state_directory, system.token(), members);
-  const Secret next = Secret::random();
-  write_token(role.state_directory, next);
-  System::TokenReplacement replaced = system.replace_token(next, role.grace, members);
-  return {token_file_in(role.state_directory).string(),
-          static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_notified)};
 }
 
 /// Reaction of a head to signals. A head that was started by hand ends like one that has died:
@@ -196,7 +160,7 @@ int serve_head(const HeadRole& role) {
     warn_of_insecure(log);
   }
   System system(options);
-  const FormerTokens former(system, role);
+  const TokenRotator rotator(system, role.state_directory, role.grace);
   system.on_refused([&system](const std::string& text) {
     system.named<Head>(system.self(), "head").tell<&Head::record_refusal>(text);
   });
@@ -213,14 +177,11 @@ int serve_head(const HeadRole& role) {
         .tell<&Head::peer_suspected>(peer.id, silence ? std::int64_t{silence->count()} : -1);
   });
   const Address address = system.listen(role.listen);
-  const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
-                          [log](const std::string& warning) { log.warning("{}", warning); },
-                          [&end](const std::string& reason) { end.set(0, reason); },
-                          [&](const std::vector<ProcessId>& members) {
-                            TokenRotation rotated = rotate(system, role, members);
-                            former.forget_later();
-                            return rotated;
-                          }};
+  const HeadEvents events{
+      [log](const ClusterEvent& event) { log.info("{}", event.text); },
+      [log](const std::string& warning) { log.warning("{}", warning); },
+      [&end](const std::string& reason) { end.set(0, reason); },
+      [&rotator](const std::vector<ProcessId>& members) { return rotator.rotate(members); }};
   system.host_with<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context,
                                   HeadConfig{address, role.state_directory, role.grace,

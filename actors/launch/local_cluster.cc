@@ -5,9 +5,10 @@
 #include <memory>
 #include <optional>
 
+#include "actors/access/token.h"
+#include "actors/launch/access_arguments.h"
 #include "actors/launch/child_report.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 #include "actors/supervision/silence_timer.h"
 #include "core/base/error.h"
 #include "core/base/thread.h"

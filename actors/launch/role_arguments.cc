@@ -33,9 +33,9 @@ void RoleArguments::check_known(const std::vector<std::string>& names) const {
 }
 
 const std::string& RoleArguments::get(const std::string& name) const {
-  const auto it = values_.find(name);
-  if (it == values_.end()) throw_error(ErrorCode::kInvalidArgument, "--{} is missing", name);
-  return it->second.back();
+  const std::vector<std::string>* values = find(name);
+  if (values == nullptr) throw_error(ErrorCode::kInvalidArgument, "--{} is missing", name);
+  return values->back();
 }
 
 std::string RoleArguments::get_or(const std::string& name, const std::string& otherwise) const {
@@ -52,8 +52,20 @@ std::uint64_t RoleArguments::number(const std::string& name) const {
 }
 
 std::vector<std::string> RoleArguments::all(const std::string& name) const {
-  const auto it = values_.find(name);
-  return it == values_.end() ? std::vector<std::string>() : it->second;
+  const std::vector<std::string>* values = find(name);
+  return values == nullptr ? std::vector<std::string>() : *values;
+}
+
+RoleArguments RoleArguments::unread() const {
+  RoleArguments rest = *this;
+  for (const std::string& name : read_) rest.values_.erase(name);
+  return rest;
+}
+
+const std::vector<std::string>* RoleArguments::find(const std::string& name) const {
+  read_.insert(name);
+  const auto found = values_.find(name);
+  return found == values_.end() ? nullptr : &found->second;
 }
 
 std::optional<std::string> role_of(const std::vector<std::string>& arguments) {

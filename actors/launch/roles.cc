@@ -1,7 +1,7 @@
 #include "actors/launch/roles.h"
 
+#include "actors/launch/access_arguments.h"
 #include "actors/launch/child_report.h"
-#include "actors/launch/token.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -37,15 +37,14 @@ std::vector<std::string> to_arguments(const AgentRole& role) {
                                         "--log-level",
                                         std::string(to_string(role.log_level))};
   if (role.has_parent) arguments.push_back("--has-parent");
-  for (std::string& word : role.protection.to_arguments()) arguments.push_back(std::move(word));
+  for (std::string& word : to_arguments(role.protection)) arguments.push_back(std::move(word));
   return arguments;
 }
 
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments) {
   const auto role = role_of(arguments);
   if (role != "head" && role != "agent") return std::nullopt;
-  const RoleArguments given(arguments,
-                            {"has-parent", "begins-anew", ConnectionSecurity::kInsecure});
+  const RoleArguments given(arguments, {"has-parent", "begins-anew", kInsecureFlag});
   if (role == "head") {
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
@@ -56,7 +55,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.grace = std::chrono::milliseconds(given.number("grace-ms"));
     head.ignore_saved_members = given.has("begins-anew");
     head.has_parent = given.has("has-parent");
-    head.insecure = given.has(ConnectionSecurity::kInsecure);
+    head.insecure = given.has(kInsecureFlag);
     try {
       return serve_head(head);
     } catch (...) {
@@ -72,7 +71,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.log_directory = given.get("logs");
   agent.has_parent = given.has("has-parent");
   agent.log_level = parse_log_level(given.get("log-level"));
-  agent.protection = ConnectionSecurity::of(given);
+  agent.protection = connection_security_of(given);
   return serve_agent(agent);
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/launch/connection_security.h"
+#include "actors/access/connection_security.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"

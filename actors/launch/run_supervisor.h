@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/access/connection_security.h"
+#include "actors/launch/check_report.h"
 #include "actors/launch/cluster_config.h"
-#include "actors/launch/connection_security.h"
 #include "actors/launch/edit_watch.h"
 
 namespace weft::actors {
@@ -24,8 +25,7 @@ struct SupervisedRun {
   std::filesystem::path out;
   /// Token file of the cluster at `head`; empty: see find_token().
   std::filesystem::path token_file = {};
-  /// Digest of the check's plan, for the driver; may be empty.
-  std::string checked = {};
+  CheckReport check = {};
   /// Protection of the connections to the cluster at `head`.
   ConnectionSecurity protection = {};
   /// Token of the cluster at `head`, if the caller has it.
@@ -40,12 +40,5 @@ struct SupervisedRun {
 /// on, and ends all of them with it. Its last output on stderr is the first cause of a failure.
 /// Returns the exit status of `weft run`.
 int supervise_run(SupervisedRun run);
-
-/// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process,
-/// and returns its exit status.
-int run_app_role(const std::filesystem::path& app, const std::string& role,
-                 const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
-                 const std::vector<std::string>& more,
-                 const std::filesystem::path& config_folder = {});
 
 }  // namespace weft::actors

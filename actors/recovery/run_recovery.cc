@@ -52,7 +52,7 @@ RunRecovery::RunRecovery(Cluster& cluster, RunRecoveryOptions options)
     : cluster_(cluster),
       options_(std::move(options)),
       budget_(options_.config.restarts, options_.config.within, options_.restart_budget_path) {
-  if (allowed()) cluster_.survive_deaths();
+  if (allowed()) cluster_.failures().survive_deaths();
 }
 
 std::vector<std::string> RunRecovery::hosts_of(const std::vector<std::string>& planned) const {
@@ -81,9 +81,9 @@ std::vector<MeshToPlace> RunRecovery::to_place(const RunMeshes& meshes,
     mesh.hosts = hosts_of(wanted.hosts);
     if (m >= keys.size()) continue;
     mesh.key = keys[m];
-    mesh.places = cluster_.places_of(keys[m]);
+    mesh.places = cluster_.meshes().places_of(keys[m]);
     mesh.broken = std::move(broken[m]);
-    mesh.broken.merge(cluster_.missing_ranks(keys[m]));
+    mesh.broken.merge(cluster_.meshes().missing_ranks(keys[m]));
   }
   return result;
 }
@@ -134,14 +134,15 @@ std::optional<std::string> RunRecovery::find_lost_host() {
 
 void RunRecovery::adopt(RunMeshes& meshes) {
   replace(meshes);
-  cluster_.clear_failures();
+  cluster_.failures().clear();
 }
 
 bool RunRecovery::recovers_from(const Error& error) const {
   if (!allowed() || options_.stop.stop_requested()) return false;
   if (lost_host_) return true;
   const bool symptom = is_secondary_failure(error) || is_connectivity_error(error);
-  if (const auto told = cluster_.failure(symptom ? options_.cause_timeout : Nanoseconds::zero()))
+  if (const auto told =
+          cluster_.failures().first(symptom ? options_.cause_timeout : Nanoseconds::zero()))
     return told->code() == ErrorCode::kPeerDied;
   if (error.code() == ErrorCode::kInvalidConfig) return false;
   try {
@@ -154,7 +155,7 @@ bool RunRecovery::recovers_from(const Error& error) const {
 }
 
 RestartBudget::Death RunRecovery::death_of(const Error& error) const {
-  const auto incident = cluster_.incident();
+  const auto incident = cluster_.failures().incident();
   if (!incident) return {.cause = error.message()};
   return {incident->process(), incident->summary(), incident->crash_signature()};
 }
@@ -175,13 +176,14 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
   while (true) {
     if (const auto lost = std::exchange(lost_host_, std::nullopt))
       error = Error(ErrorCode::kPeerDied, *lost);
-    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.max_restarts()};
+    Recovered recovered{.cause = cluster_.failures().root_cause(error),
+                        .most = budget_.max_restarts()};
     recovered.restart = record_death(death_of(error));
-    cluster_.clear_failures();
+    cluster_.failures().clear();
     replace(meshes);
     // A symptom may come long before the report of its cause.
-    recovered.cause = cluster_.root_cause(Error(error.code(), recovered.cause));
-    cluster_.clear_failures();
+    recovered.cause = cluster_.failures().root_cause(Error(error.code(), recovered.cause));
+    cluster_.failures().clear();
     try {
       connect();
       return recovered;
@@ -277,13 +279,13 @@ void RunRecovery::remember(const RunMeshes& meshes) {
   const std::vector<MeshKey> keys = meshes.keys();
   std::set<std::string> used;
   for (const MeshKey& key : keys)
-    for (const HostDevice& place : cluster_.places_of(key)) used.insert(place.host);
+    for (const HostDevice& place : cluster_.meshes().places_of(key)) used.insert(place.host);
   std::erase_if(replacement_of_, [&](const auto& lost) { return used.contains(lost.first); });
   for (std::size_t m = 0; m < keys.size(); ++m) {
     std::vector<std::string> idle;  // Hosts of this mesh that the run does not use.
     for (const std::string& host : wanted[m].hosts)
       if (!used.contains(host)) idle.push_back(host);
-    for (const HostDevice& place : cluster_.places_of(keys[m])) {
+    for (const HostDevice& place : cluster_.meshes().places_of(keys[m])) {
       const bool own = std::ranges::find(wanted[m].hosts, place.host) != wanted[m].hosts.end();
       const bool known = std::ranges::any_of(
           replacement_of_, [&](const auto& lost) { return lost.second == place.host; });

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/cluster.h"
+#include "actors/cluster/cluster.h"
 #include "actors/launch/cluster_config.h"
 #include "actors/recovery/run_placement.h"
 #include "actors/supervision/restart_budget.h"
@@ -65,7 +65,7 @@ struct RunRecoveryOptions {
 /// replace lost ones. Owned by the driver; one thread at a time.
 class RunRecovery final {
  public:
-  /// Calls Cluster::survive_deaths() if any restart is allowed.
+  /// Calls FailureRecord::survive_deaths() if any restart is allowed.
   RunRecovery(Cluster& cluster, RunRecoveryOptions options);
 
   bool allowed() const { return options_.config.restarts > 0; }

@@ -44,7 +44,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   const std::vector<std::string> strategies = bench_strategies(options);
   TestCluster::Options cluster;
   cluster.name = "weft bench reshard";
-  cluster.failure_scope = actors::ClusterOptions::FailureScope::kOneMesh;
+  cluster.failure_scope = actors::FailureScope::kOneMesh;
   cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
   cluster.directory = options.out / "cluster";
   for (const BenchCase& bench : cases) {

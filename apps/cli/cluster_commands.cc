@@ -9,7 +9,8 @@
 #include <tuple>
 #include <utility>
 
-#include "actors/launch/token.h"
+#include "actors/access/token.h"
+#include "actors/access/token_rotation.h"
 #include "apps/cli/commands.h"
 #include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/run_text.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/connection_security.h"
+#include "actors/access/connection_security.h"
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
 #include "apps/cluster_view/head_client.h"

@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "actors/access/token.h"
+#include "actors/access/user_state.h"
 #include "actors/agent/binary_hashes.h"
-#include "actors/launch/token.h"
 #include "apps/cluster_view/head_client.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/launch/app_main.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/check_words.h"
@@ -21,6 +20,7 @@
 #include "apps/cli/end_parsing.h"
 #include "apps/cli/examples.h"
 #include "apps/cli/request_options.h"
+#include "apps/plan_options/plan_options.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -500,10 +500,9 @@ class CommandLine final {
       return run_plan_reshard(reshard_);
     }
     if (*plan_command_->get_option("--programs") && file_.programs.empty())
-      file_.programs = actors::AppRun::kAllPrograms;
+      file_.programs = PlanOptions::kAllPrograms;
     // `--programs cluster.yaml` parses the file as the device.
-    if (file_.file.empty())
-      file_.file = std::exchange(file_.programs, actors::AppRun::kAllPrograms);
+    if (file_.file.empty()) file_.file = std::exchange(file_.programs, PlanOptions::kAllPrograms);
     return run_plan(file_);
   }
 

@@ -13,14 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "actors/access/token.h"
+#include "actors/launch/access_arguments.h"
+#include "actors/launch/app_role.h"
+#include "actors/launch/check_report.h"
 #include "actors/launch/child_report.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/run_supervisor.h"
-#include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/detach_run.h"
 #include "apps/cli/resolved_run.h"
+#include "apps/plan_options/plan_options.h"
 #include "apps/run_files/checkpoint.h"
+#include "apps/run_files/device_keys.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
 #include "core/base/non_blocking_output.h"
@@ -38,6 +43,12 @@ ConfigDocument load(const FileOptions& options) {
   return ConfigDocument::load(options.file, options.overrides, options.folder);
 }
 
+/// Reads the part of a run file that `weft` itself needs.
+actors::RunHeader read_header(const ConfigDocument& document) {
+  DeviceConfig device;  // The app's processes use it.
+  return actors::parse_run_header(document, actors::program_directory(), keys_into(device));
+}
+
 int run_app(const FileOptions& options, const actors::RunHeader& header, const std::string& role,
             std::vector<std::string> more) {
   if (options.json && !options.detach) more.emplace_back("--json");
@@ -46,8 +57,7 @@ int run_app(const FileOptions& options, const actors::RunHeader& header, const s
 }
 
 int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
-  return run_app(options, actors::parse_run_header(load(options), actors::program_directory()),
-                 role, std::move(more));
+  return run_app(options, read_header(load(options)), role, std::move(more));
 }
 
 /// Returns the checkpoint to resume from, if the run file or --set names one. A run inside that
@@ -139,7 +149,7 @@ int run_run(const FileOptions& options) {
   // Rejects all predictable errors before an earlier run's folder is moved and before anything
   // starts.
   const auto original = load(options);
-  auto header = actors::parse_run_header(original, actors::program_directory());
+  auto header = read_header(original);
   if (options.head.empty() && header.cluster.launcher == actors::LauncherKind::kManual)
     original.root()
         .at("cluster")
@@ -147,15 +157,15 @@ int run_run(const FileOptions& options) {
         .fail(
             "cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, "
             "or use launcher: local");
-  const actors::ChildReport planned, left;
+  const actors::ChildReport report, left;
   if (const int status =
           run_app(options, header, "check",
-                  {"--quiet", "--planned-to", planned.path(), "--resolved-to", left.path()});
+                  {"--quiet", "--report-to", report.path(), "--resolved-to", left.path()});
       status != 0)
     return status;
   // The original is not read below this line.
   ResolvedRun resolved(left.read() + "\n");
-  header = actors::parse_run_header(resolved.document(), actors::program_directory());
+  header = read_header(resolved.document());
   resolved.document().set_path("app", header.app);
   if (options.detach) return detach_run(options, header, resolved.document().resolved());
   actors::ConnectionSecurity protection = options.protection;
@@ -184,8 +194,9 @@ int run_run(const FileOptions& options) {
     std::erase_if(read_files, differs_here);
   const int status = actors::supervise_run(
       {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),
-       options.head, out, options.token_file, planned.read(), protection, options.token,
-       options.started_by, directory.moved_aside().value_or(std::filesystem::path())});
+       options.head, out, options.token_file, actors::CheckReport::parse(report.read()), protection,
+       options.token, options.started_by,
+       directory.moved_aside().value_or(std::filesystem::path())});
   if (status != 0 && !directory.has_results())
     if (const auto failed = directory.restore_earlier_run())
       say(stderr, "weft: no result was written, so {} is the earlier run again; logs: {}\n",
@@ -194,13 +205,13 @@ int run_run(const FileOptions& options) {
 }
 
 int serve_run(const std::vector<std::string>& arguments) {
-  const actors::RoleArguments given(arguments, {actors::ConnectionSecurity::kInsecure});
+  const actors::RoleArguments given(arguments, {actors::kInsecureFlag});
   FileOptions options;
   options.file = given.get("config");
   options.head = given.get("head");
   options.out = given.get("out");
   options.started_by = given.get("started-by");
-  options.protection = actors::ConnectionSecurity::of(given);
+  options.protection = actors::connection_security_of(given);
   options.token = actors::inherited_token(given);
   return run_run(options);
 }
@@ -210,9 +221,10 @@ int run_check(const FileOptions& options) { return check_run(options, {}, option
 int run_strategy(const StrategyOptions& options) {
   const FileOptions& file = options.file;
   if (options.action == StrategyAction::kShow)
-    return run_app(file, "plan", {"--strategy=" + options.mesh});
+    return run_app(file, "plan", PlanOptions{.strategy = options.mesh}.to_arguments());
   if (options.action == StrategyAction::kCompare)
-    return run_app(file, "plan", {"--layouts=" + options.layouts, "--svg=" + options.svg});
+    return run_app(file, "plan",
+                   PlanOptions{.layouts = options.layouts, .svg = options.svg}.to_arguments());
   const bool is_strategy = file.file.ends_with(".strategy");
   if (is_strategy && options.run.empty())
     throw_error(ErrorCode::kInvalidArgument,
@@ -230,9 +242,7 @@ int run_plan(const FileOptions& options) {
     throw_error(
         ErrorCode::kInvalidArgument,
         "give a run file (weft plan cluster.yaml), or --reshard with --shape, --from and --to");
-  std::vector<std::string> more;
-  if (!options.programs.empty()) more = {"--programs", options.programs};
-  return run_app(options, "plan", more);
+  return run_app(options, "plan", PlanOptions{.programs = options.programs}.to_arguments());
 }
 
 }  // namespace weft::apps

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/connection_security.h"
+#include "actors/access/connection_security.h"
+#include "actors/access/token.h"
+#include "actors/access/user_state.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/machine.h"

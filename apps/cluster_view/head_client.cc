@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "actors/launch/connection_security.h"
-#include "actors/launch/token.h"
+#include "actors/access/connection_security.h"
+#include "actors/access/token.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/launch/cluster.h"
+#include "actors/cluster/cluster.h"
 #include "actors/recovery/run_recovery.h"
 #include "apps/selection/worker_group.h"
 #include "core/base/clock.h"
@@ -96,7 +96,7 @@ ClusterWorkers<Worker>::ClusterWorkers(actors::Cluster& cluster, actors::RunReco
 
 template <typename Worker>
 void ClusterWorkers<Worker>::connect() {
-  const std::vector<actors::HostDevice> places = cluster_.places_of(key_);
+  const std::vector<actors::HostDevice> places = cluster_.meshes().places_of(key_);
   std::set<std::string> hosts;
   for (const actors::HostDevice& place : places) hosts.insert(place.host);
   mesh::DataPlaneConnector ranks(++epoch_, cluster_.data_interfaces(hosts));
@@ -119,7 +119,7 @@ std::vector<std::set<std::uint32_t>> ClusterWorkers<Worker>::find_broken() {
 template <typename Worker>
 void ClusterWorkers<Worker>::recover(const Error& why) {
   if (!recovery_.recovers_from(why)) throw Error(why);
-  cause_ = cluster_.root_cause(why);
+  cause_ = cluster_.failures().root_cause(why);
   const auto mended = recovery_.recover(why, *this, [this] { connect(); });
   if (options_.recovered)
     options_.recovered(

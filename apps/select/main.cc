@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   app.provide<weft::apps::GraphWorker>();
   app.on_check(weft::apps::check_select);
   app.on_plan(weft::apps::plan_select);
+  app.allow_restarts();
   app.on_keys([](const weft::ConfigDocument& document) { weft::apps::read_select(document); });
   return app.run(weft::apps::drive_select);
 }

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/run_events.h"
 #include "actors/launch/exit_request.h"
-#include "actors/launch/run_events.h"
 #include "actors/recovery/run_recovery.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
@@ -274,10 +274,6 @@ int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
   const std::optional<KnownPoints> there = try_known_points(run, config);
   const SelectionPlan plan = there ? checked_plan(run, config, *there) : SelectionPlan();
-  // Recovery of a driver needs a digest from the start, so it uses what is known before the run.
-  const bool is_sure = there && (there->exists || !config.input);
-  if (run.planned)
-    run.planned(is_sure ? digest_of(plan, *there) : config.prepared().filename().string());
   if (run.quiet) return kDone;
   if (!there) {
     show_input(run, config);

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/cluster/cluster.h"
 #include "actors/launch/app_main.h"
-#include "actors/launch/cluster.h"
 
 namespace weft::apps {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/data/text_data_config.h"
+#include "apps/run_files/device_keys.h"
 #include "apps/select_input/hashed_ngrams.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
@@ -292,8 +293,9 @@ SelectConfig read_select(const ConfigDocument& document) {
   document.try_section([&] { config.name = actors::name_of_run(root).as<std::string>(); });
   document.try_section([&] { actors::app_of_run(root).as<std::string>(); });
   document.try_section([&] {
+    DeviceConfig device;  // checks only: this app computes on the CPU
     if (const auto cluster = actors::cluster_section(root))
-      config.cluster = actors::parse_cluster(*cluster);
+      config.cluster = actors::parse_cluster(*cluster, keys_into(device));
   });
   document.try_section([&] {
     if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);

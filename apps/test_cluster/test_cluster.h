@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/launch/cluster.h"
+#include "actors/cluster/cluster.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/supervision/fork_launcher.h"
 #include "apps/test_cluster/test_hosts.h"
@@ -26,8 +26,7 @@ class TestCluster final {
     int hosts = 0;
     int nics = 1;
     std::uint32_t devices_per_host = 1;
-    actors::ClusterOptions::FailureScope failure_scope =
-        actors::ClusterOptions::FailureScope::kAllMeshes;
+    actors::FailureScope failure_scope = actors::FailureScope::kAllMeshes;
   };
   explicit TestCluster(const Options& options);
   ~TestCluster();

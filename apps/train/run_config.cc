@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/run_files/device_keys.h"
 #include "core/base/error.h"
 #include "core/config/nearest.h"
 #include "mesh/layouts/labels.h"
@@ -137,7 +138,7 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
     hosts.emplace_back(host.name, host.devices);
   const mesh::MeshPlaces places = mesh::predict_places(config.layout, hosts);
   mesh::ParallelConfig layout = config.layout;
-  layout.device_places = expected_places(config.cluster.device, places);
+  layout.device_places = expected_places(config.device, places);
   return mesh::make_training_plan(layout, config.model.graphs, places);
 }
 
@@ -157,7 +158,8 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
             "Start of all random numbers: initial parameters, order of the data, samples");
   bool sound = document.try_section([&] {
     if (const auto cluster = actors::cluster_section(root))
-      config.cluster = actors::parse_cluster(*cluster);
+      config.cluster = actors::parse_cluster(*cluster, keys_into(config.device));
+    config.device.threads = config.cluster.threads_per_device;
   });
   document.try_section([&] {
     // only checks; `weft run` passes the section to every process
@@ -174,7 +176,7 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   }) && sound;
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
-  config.layout.deterministic = config.cluster.device.deterministic;
+  config.layout.deterministic = config.device.deterministic;
   document.try_section([&] {
     if (const auto checkpoint = root.find("checkpoint", "When checkpoints are written, and how"))
       config.checkpoint = parse_checkpoint(*checkpoint);

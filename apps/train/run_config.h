@@ -7,6 +7,7 @@
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
 #include "core/config/config_document.h"
+#include "core/device/device_config.h"
 #include "mesh/plan/parallel_config.h"
 #include "mesh/plan/training_plan.h"
 
@@ -17,6 +18,7 @@ struct RunConfig {
   std::string name;
   std::uint64_t seed = 1;
   actors::ClusterConfig cluster;
+  DeviceConfig device;
   actors::RecoveryConfig recovery;
   mesh::ParallelConfig layout;
   TrainingConfig training;

@@ -16,11 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/revocable_target.h"
+#include "actors/cluster/run_events.h"
 #include "actors/launch/app_main.h"
 #include "actors/launch/exit_request.h"
-#include "actors/launch/revocable_target.h"
-#include "actors/launch/run_events.h"
 #include "actors/recovery/run_recovery.h"
+#include "apps/plan_options/plan_options.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
@@ -148,7 +149,7 @@ std::string programs_text(const mesh::TrainingPlan& plan, const std::string& ask
   std::vector<std::string> names;
   for (const mesh::Program& program : plan.train.programs) {
     names.push_back(program.device_name);
-    if (which == actors::AppRun::kAllPrograms || which == program.device_name)
+    if (which == PlanOptions::kAllPrograms || which == program.device_name)
       text += "\n" + to_string(program);
   }
   if (text.empty()) {
@@ -236,7 +237,7 @@ std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> s
   if (!data.report_on_model) return {};
   return [&](const TrainedValues& trained, const std::filesystem::path& folder) {
     return report_on_first_device(
-        driver_devices(config.cluster.device),
+        driver_devices(config.device),
         [&](Device& device) {
           return data.report_on_model({device, trained, folder, run.stop});
         },
@@ -262,7 +263,7 @@ mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actor
                                             const std::function<void(const std::string&)>& note) {
   mesh::PipelineExecutorOptions options;
   options.seed = config.seed;
-  options.device = config.cluster.device;
+  options.device = config.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
   options.recovery = {
       .run = &recovery,
@@ -284,7 +285,7 @@ mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actor
 int check_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
   if (run.planned) run.planned(mesh::digest_of_steps(plan));
-  note_missing_gpus(config.cluster.device.kind);
+  note_missing_gpus(config.device.kind);
   if (run.quiet) return kDone;
   if (run.json) {
     say(stdout, "{}\n", check_json(run, config, plan).dump(2));
@@ -304,20 +305,22 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
 
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
-  if (!run.layouts.empty()) {
+  const PlanOptions options = PlanOptions::of(run.more);
+  if (!options.layouts.empty()) {
     std::vector<std::string> layouts;
-    std::istringstream names(run.layouts);
+    std::istringstream names(options.layouts);
     for (std::string name; std::getline(names, name, ',');) layouts.push_back(name);
     const std::vector<LayoutCosts> figures = compare_layouts(config, layouts);
-    if (!run.svg.empty()) draw_layouts(figures, config.model.text).write(run.svg);
+    if (!options.svg.empty()) draw_layouts(figures, config.model.text).write(options.svg);
     say(stdout, "{}", run.json ? to_json(figures) : to_table(figures));
     return kDone;
   }
-  if (run.strategy) {
-    say(stdout, "{}", strategies_text(plan, *run.strategy));
+  if (options.strategy) {
+    say(stdout, "{}", strategies_text(plan, *options.strategy));
     return kDone;
   }
-  const std::string programs = run.programs.empty() ? "" : programs_text(plan, run.programs);
+  const std::string programs =
+      options.programs.empty() ? "" : programs_text(plan, options.programs);
   if (run.json) {
     say(stdout, "{}\n", plan_json(config, plan).dump(2));
     return kDone;
@@ -394,7 +397,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   doing(actors::OnInterrupt::kEndsAtOnce)("the run is starting");
   const Screen screen = Screen::standard_output();
   auto [config, plan] = read(run, app);
-  if (!run.checked.empty() && mesh::digest_of_steps(plan) != run.checked) {
+  if (!run.plan_digest.empty() && mesh::digest_of_steps(plan) != run.plan_digest) {
     throw_error(ErrorCode::kFailedPrecondition,
                 "{} or a file that it names changed while the run started; start the run again",
                 run.document().origin().name);
@@ -443,7 +446,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   LeaveNotices leave_notices;
   const actors::RevocableTarget<LeaveNotices> ear;
   const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leave_notices);
-  cluster.on_hosts_leaving(
+  cluster.leaving_hosts().on_leave(
       [ear](const std::string& text) { ear.tell([&](LeaveNotices& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
       training, devices,
@@ -453,7 +456,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
        .stop = run.stop,
        .checkpoint_requested = run.checkpoint_requested,
        .take_leave_notice = [&leave_notices] { return leave_notices.take(); },
-       .release_leaving_hosts = [&cluster] { cluster.release_leaving_hosts(); },
+       .release_leaving_hosts = [&cluster] { cluster.leaving_hosts().release(); },
        .on_activity = doing(actors::OnInterrupt::kFinishes),
        .on_progress =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
@@ -475,6 +478,7 @@ int serve_training(int argc, char** argv, TrainingApp& app) {
   main.on_check([&app](const actors::AppRun& run) { return check_training(run, app); });
   main.on_keys([&app](const ConfigDocument& document) { read_run_file(document, app); });
   main.on_plan([&app](const actors::AppRun& run) { return plan_training(run, app); });
+  main.allow_restarts();
   return main.run([&app](actors::Cluster& cluster, const actors::AppRun& run) {
     return drive_training(cluster, run, app);
   });

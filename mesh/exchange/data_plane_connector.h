@@ -20,7 +20,7 @@ namespace weft::mesh {
 /// Connector of the actors of several meshes on the data plane, each with all others. Ranks count
 /// over all meshes in the order of add().
 ///   DataPlaneConnector ranks(epoch, cluster.data_interfaces(hosts));
-///   ranks.add<&Owner::open, &Owner::connect>(owners.ref(), cluster.places_of(key));
+///   ranks.add<&Owner::open, &Owner::connect>(owners.ref(), cluster.meshes().places_of(key));
 ///   ranks.connect();
 ///
 /// Actors forward both calls to their DataPlaneEndpoint. After a replacement, connect again with a

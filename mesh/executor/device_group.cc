@@ -45,7 +45,7 @@ void DeviceGroup::adopt_devices() {
     meshes_.push_back(std::move(*taken));
     keys_.push_back(key);
     new_ranks_.emplace_back();
-    adopted_places_.push_back(cluster_.places_of(key));
+    adopted_places_.push_back(cluster_.meshes().places_of(key));
   }
   if (!whole) adopted_places_.clear();
 }
@@ -104,7 +104,7 @@ void DeviceGroup::find_devices() {
   for (const actors::HostStatus& host : status.hosts)
     machine_of_[host.offer.name] = host.offer.machine;
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
-    places_.push_back(cluster_.places_of(keys_[m]));
+    places_.push_back(cluster_.meshes().places_of(keys_[m]));
     for (std::uint32_t rank = 0; rank < places_.back().size(); ++rank) {
       const actors::HostDevice& place = places_.back()[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
@@ -174,7 +174,7 @@ std::vector<std::string> DeviceGroup::names_with_places() const {
   std::vector<std::string> names = names_;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto [mesh, rank] = members_[i];
-    names[i] += " on " + cluster_.describe_device(keys_[mesh], rank);
+    names[i] += " on " + cluster_.meshes().describe_device(keys_[mesh], rank);
   }
   return names;
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/launch/cluster.h"
+#include "actors/cluster/cluster.h"
 #include "actors/recovery/run_recovery.h"
 #include "core/base/descriptors.h"
 #include "mesh/executor/checkpoint_endpoint.h"

@@ -71,8 +71,8 @@ Result watched(actors::Future<Result> future, StallMonitor watch) {
 
 void PipelineExecutor::rethrow_root_cause(const Error& error) {
   Error cause = error;
-  if (const auto told =
-          cluster_.failure(is_secondary_failure(error) ? kRootCauseTimeout : Nanoseconds::zero()))
+  if (const auto told = cluster_.failures().first(
+          is_secondary_failure(error) ? kRootCauseTimeout : Nanoseconds::zero()))
     cause = *told;
   // The message of a device names its processor, "GPU 0", of which each host has one.
   if (cause.code() == ErrorCode::kResourceExhausted && !cause.actor().empty())
@@ -413,9 +413,9 @@ void PipelineExecutor::run_background_transfer(const std::string& program,
   } catch (const Error& thrown) {
     error = thrown;
   }
-  if (const auto cause = cluster_.failure(is_secondary_failure(*error) && !stop.stop_requested()
-                                              ? kRootCauseTimeout
-                                              : Nanoseconds::zero()))
+  if (const auto cause = cluster_.failures().first(
+          is_secondary_failure(*error) && !stop.stop_requested() ? kRootCauseTimeout
+                                                                 : Nanoseconds::zero()))
     error = *cause;
   throw *error;
 }

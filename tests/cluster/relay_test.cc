@@ -14,8 +14,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "actors/access/token.h"
 #include "actors/agent/agent.h"
-#include "actors/launch/token.h"
 #include "actors/message/message.h"
 #include "core/base/sha256.h"
 #include "tests/support/real_processes.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "actors/launch/cluster.h"
-#include "actors/launch/token.h"
+#include "actors/access/token.h"
+#include "actors/cluster/cluster.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {

@@ -7,7 +7,8 @@
 
 #include <cstdlib>
 
-#include "actors/launch/token.h"
+#include "actors/access/token.h"
+#include "actors/access/user_state.h"
 #include "core/base/error.h"
 #include "tests/support/real_processes.h"
 

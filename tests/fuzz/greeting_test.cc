@@ -6,8 +6,8 @@
 #include <deque>
 #include <fstream>
 
-#include "actors/launch/connection_security.h"
-#include "actors/launch/token.h"
+#include "actors/access/connection_security.h"
+#include "actors/access/token.h"
 #include "actors/link/handshake.h"
 #include "actors/net/network.h"
 #include "actors/net/tls.h"

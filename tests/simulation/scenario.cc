@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "actors/launch/access_arguments.h"
 #include "actors/launch/roles.h"
-#include "actors/launch/token.h"
 
 namespace weft::simulation {
 namespace {

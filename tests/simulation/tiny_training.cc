@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
+#include "actors/access/token.h"
 #include "actors/head/head.h"
 #include "actors/launch/run_supervisor.h"
-#include "actors/launch/token.h"
 #include "actors/recovery/run_recovery.h"
 #include "core/base/error.h"
 
@@ -134,7 +134,7 @@ class TinyDriver final : private actors::RunMeshes {
       begin();
       return train();
     } catch (const Error& thrown) {
-      error = cluster_.failure(std::chrono::milliseconds(500)).value_or(thrown);
+      error = cluster_.failures().first(std::chrono::milliseconds(500)).value_or(thrown);
     }
     while (true) {
       if (!recovery_.recovers_from(*error)) throw Error(*error);
@@ -142,7 +142,7 @@ class TinyDriver final : private actors::RunMeshes {
       try {
         return train();
       } catch (const Error& thrown) {
-        error = cluster_.failure(std::chrono::milliseconds(500)).value_or(thrown);
+        error = cluster_.failures().first(std::chrono::milliseconds(500)).value_or(thrown);
       }
     }
   }
@@ -336,7 +336,7 @@ int supervise(Records& records, const std::vector<std::string>& words) {
                              .read_files = {},
                              .head = head,
                              .out = out,
-                             .checked = "tiny",
+                             .check = {.restartable = true},
                              .token = records.token});
   if (run.status != 0) run.error = last_words(out);
   return *run.status;
@@ -380,7 +380,7 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
       record.error =
           options.plant == Plant::kTellsNoCause
               ? "a call has failed"
-              : cluster.failure(std::chrono::milliseconds(500)).value_or(error).message();
+              : cluster.failures().first(std::chrono::milliseconds(500)).value_or(error).message();
       throw;
     }
   });

@@ -24,25 +24,18 @@ TEST(ClusterConfig, ReadsHostsInOrder) {
   EXPECT_EQ(config.hosts[1].devices, 1u);
 }
 
-TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
-  const auto plain = ConfigDocument::parse("cluster: {}\n", "f", {});
-  EXPECT_EQ(parse_cluster(plain.root().at("cluster")).device.kind, DeviceKind::kCpu);
-  const auto gpus = ConfigDocument::parse("cluster: {device: auto, share_gpu: true}\n", "f", {});
-  EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device.kind, DeviceKind::kAuto);
-  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).device.share_gpu);
-  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).device.deterministic);
-  const auto any_order =
-      ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
-  EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).device.deterministic);
-  const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
-  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
-                                  [&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
-              HasSubstr("has no effect with `device: cpu`"));
-  const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
-  EXPECT_EQ(
-      test::error_message(ErrorCode::kInvalidConfig,
-                          [&] { parse_cluster(wrong.root().at("cluster")); }),
-      "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cuda'?");
+TEST(ClusterConfig, LeavesTheKeysAboutDevicesToAnotherReader) {
+  const auto document =
+      ConfigDocument::parse("cluster: {device: cuda, threads_per_device: 3}\n", "f", {});
+  EXPECT_EQ(parse_cluster(document.root().at("cluster")).threads_per_device, 3);
+  std::string device;
+  parse_cluster(document.root().at("cluster"),
+                [&](const ConfigNode& section) { section.read("device", device); });
+  EXPECT_EQ(device, "cuda");
+  const auto unknown = ConfigDocument::parse("cluster: {devise: cuda}\n", "f", {});
+  EXPECT_THAT(
+      [&] { parse_cluster(unknown.root().at("cluster")); },
+      test::throws_error(ErrorCode::kInvalidConfig, "f:1:11: unknown key 'devise' in cluster"));
 }
 
 TEST(ClusterConfig, CapsTheMemoryOfDeviceProcesses) {
@@ -169,6 +162,17 @@ TEST(RoleArguments, ReadsBothSpellings) {
               test::throws_error(ErrorCode::kInvalidArgument, "--slot needs a value"));
   EXPECT_THAT([&] { RoleArguments({"word"}, {}); },
               test::throws_error(ErrorCode::kInvalidArgument, "unexpected argument 'word'"));
+}
+
+TEST(RoleArguments, KeepsThoseThatNobodyAskedForApart) {
+  const RoleArguments arguments({"--slot", "7", "--svg=a.svg", "--layouts=1d"}, {});
+  EXPECT_EQ(arguments.number("slot"), 7u);
+  EXPECT_FALSE(arguments.has("out"));
+  EXPECT_TRUE(arguments.has("layouts"));
+  const RoleArguments rest = arguments.unread();
+  EXPECT_EQ(rest.get("svg"), "a.svg");
+  EXPECT_FALSE(rest.has("slot"));
+  EXPECT_FALSE(rest.has("layouts"));
 }
 
 }  // namespace

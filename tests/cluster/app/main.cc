@@ -100,7 +100,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   actors::MeshPlacement where{work.hosts};
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
   const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, where);
-  if (work.keeps) cluster.on_hosts_leaving([](const std::string& text) { say(text); });
+  if (work.keeps) cluster.leaving_hosts().on_leave([](const std::string& text) { say(text); });
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank)
     say(fmt::format("device {} pid {}", rank, pids[rank]));

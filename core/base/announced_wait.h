@@ -6,7 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 
-namespace weft::actors::internal {
+namespace weft {
 
 /// Announcement of a long wait: prints on standard error, after one second, what is waited for and
 /// the time limit: "waiting for worker1 (at most 20 s)". Lives as long as the wait. Silent in a
@@ -39,4 +39,4 @@ class AnnouncedWait final {
   Thread thread_;
 };
 
-}  // namespace weft::actors::internal
+}  // namespace weft

@@ -1,10 +1,10 @@
-#include "actors/launch/internal/announced_wait.h"
+#include "core/base/announced_wait.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 
-namespace weft::actors::internal {
+namespace weft {
 namespace {
 
 TEST(AnnouncedWait, ReportsOnceWhatIsAwaitedAndForHowLong) {
@@ -27,4 +27,4 @@ TEST(AnnouncedWait, AShortWaitIsNotReported) {
 }
 
 }  // namespace
-}  // namespace weft::actors::internal
+}  // namespace weft

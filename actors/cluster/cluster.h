@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,16 +12,19 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/data_networks.h"
+#include "actors/cluster/failure_record.h"
+#include "actors/cluster/head_link.h"
+#include "actors/cluster/leaving_hosts.h"
+#include "actors/cluster/mesh_registry.h"
+#include "actors/cluster/operator_reports.h"
+#include "actors/cluster/revocable_target.h"
+#include "actors/cluster/run_events.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/head_notifications.h"
 #include "actors/head/run_messages.h"
-#include "actors/launch/data_networks.h"
-#include "actors/launch/head_link.h"
-#include "actors/launch/revocable_target.h"
-#include "actors/launch/run_events.h"
 #include "actors/net/address.h"
 #include "actors/system/system.h"
-#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -40,9 +44,8 @@ struct ClusterOptions {
   std::string binary;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
   std::uint64_t memory_cap = 0;          ///< limit of each device process, in bytes; 0: none
-  /// Meshes that a dead process makes fail: all meshes of this owner, which a training step
-  /// couples, or its own. See also Cluster::survive_deaths().
-  enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
+  /// See also FailureRecord::survive_deaths().
+  FailureScope failure_scope = FailureScope::kAllMeshes;
   /// Called when a mesh fails, and by report(), on the thread that learns of it. May be empty.
   std::function<void(const RunEvent&)> on_event = {};
   /// Called once when the head or the cluster is lost, on a thread of the system. May be empty.
@@ -72,6 +75,12 @@ class Cluster final {
   Cluster& operator=(const Cluster&) = delete;
 
   System& system() { return system_; }
+  /// Returns this owner's meshes and their device processes.
+  const MeshRegistry& meshes() const { return meshes_; }
+  /// Returns the failures of this owner's meshes.
+  FailureRecord& failures() { return failures_; }
+  /// Returns the hosts that leave the cluster.
+  LeavingHosts& leaving_hosts() { return leaving_; }
   ClusterStatus status();
 
   /// Blocks until hosts of these names (none named: `at_least` hosts) have joined. Throws
@@ -105,25 +114,6 @@ class Cluster final {
     });
   }
 
-  /// Lets the owner survive deaths from now on. Calls that wait for any process of its meshes fail
-  /// with the incident, later calls reach the live processes, and renew() replaces the dead ones. A
-  /// restarted driver survives deaths from the start.
-  void survive_deaths();
-  /// Keeps, from now on, the owner's devices on a host that leaves the cluster, until
-  /// release_leaving_hosts() or the end of its agent's grace. `saves` asks the owner to save its
-  /// state first, on a thread that must not block. Without this call the devices are let go at
-  /// once.
-  void on_hosts_leaving(std::function<void(const std::string& text)> saves);
-  /// Releases devices on leaving hosts. Their data is lost from now on, as after a death.
-  void release_leaving_hosts();
-  /// Clears recorded failures before a recovery: failure() starts afresh. Throws the failure if the
-  /// head or the cluster is lost, as nothing can be recovered then.
-  void clear_failures();
-  /// Returns the recorded failure in short: "worker1 device 0 died: SIGKILL", "worker1 died:
-  /// SIGKILL"; the text of `error` if no process died.
-  std::string root_cause(const Error& error) const;
-  /// Returns the recorded incident; nullopt if no process died.
-  std::optional<Incident> incident() const;
   /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
   /// asks the agents. Throws the errors of that call.
   bool has_dead_process();
@@ -171,17 +161,9 @@ class Cluster final {
     return mesh;
   }
 
-  /// Returns the memory caps of a mesh's device processes, by rank.
-  std::vector<MemoryCap> memory_caps_of(const MeshKey& mesh) const;
-  /// Returns the devices of a mesh, by rank.
-  std::vector<HostDevice> places_of(const MeshKey& mesh) const;
   /// Returns the network interfaces for tensors between these hosts and this process; see
   /// DataNetworks. The driver's thread.
   DataInterfaces data_interfaces(const std::set<std::string>& hosts);
-  /// Returns the ranks for which the last renew() found no process.
-  std::set<std::uint32_t> missing_ranks(const MeshKey& mesh) const;
-  /// Returns "worker1 device 0 (pid 4121)".
-  std::string describe_device(const MeshKey& mesh, std::uint32_t rank) const;
   /// Reports an observation about a device to the operator: a warning in the log, and
   /// ClusterOptions::on_event.
   void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
@@ -201,11 +183,6 @@ class Cluster final {
   /// connection.
   void report_host_death(const std::string& host, const ExitReport& evidence);
   void report_head_death(const ExitReport& evidence);
-
-  /// Returns the first failure since forgive(), if there is one or it occurs within a time: a
-  /// symptom may precede its cause. If `within` is not 0, waits longer while a silent or lost
-  /// device process is not yet explained by its agent.
-  std::optional<Error> failure(Nanoseconds within = Nanoseconds::zero()) const;
 
  private:
   struct Acquired {
@@ -229,33 +206,15 @@ class Cluster final {
   JoinReply register_driver(const ProcessRef& head);
   std::string cancelled(bool now);
   void host_leaves(const std::string& host, const std::string& why);
-  /// Reports once what caps the device processes' memory.
-  void log_memory_caps(const std::vector<DeviceProcess>& processes);
   void head_away(const std::string& how);
   void head_back(const JoinReply& joined, Nanoseconds away);
-  void notify_operator(const std::string& kind, const std::string& text) const;
-  /// Calls the head, and retries if the answer was lost with it, or the error may pass. `call`:
-  /// R(head, number of its losses so far).
-  template <typename R, typename Call>
-  R ask(Nanoseconds within, const Call& call);
-  /// Sends a one-way call, which is lost while the head is away.
-  template <auto kMethod, typename Message>
-  void notify_head(Message&& message) const {
-    try {
-      head_.head().template tell<kMethod>(std::forward<Message>(message));
-    } catch (const Error&) {
-      // The head has ended for good, which is reported elsewhere.
-    }
-  }
   MeshProcesses spawn_processes(const MeshRequest& request);
-  void remember(const MeshKey& key, const std::vector<DeviceProcess>& processes);  // under mutex_
   /// Reports the end to the agents, which end this owner's processes and tell the next head.
   void report_end_to_agents(const RunResult& end);
   void report_peer_loss(const ProcessRef& peer, const std::string& how);
   /// Reports a silent device process to the head, unless its agent does.
   void peer_timed_out(const ProcessRef& peer, Nanoseconds silence);
   void report_silent(ProcessId process, Nanoseconds silence);
-  bool is_device(ProcessId process) const;  ///< True in a mesh that has not failed. Under mutex_.
   void fail_meshes(const Error& error, const MeshFailure* only);
   /// Fails the dead processes for good, and the pending calls of all others now.
   void fail_dead(const Error& error, const MeshFailure& failure);
@@ -280,24 +239,13 @@ class Cluster final {
   std::string binary_;
   std::string binary_sha256_;
 
-  mutable Mutex mutex_;
-  mutable Condition changed_;
-  std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
-  std::map<std::string, MeshKey> inherited_;              // guarded by mutex_, by name
-  std::map<MeshKey, Error> failed_;                       // guarded by mutex_
-  std::optional<Error> first_failure_;                    // guarded by mutex_
-  std::optional<Incident> first_incident_;                // guarded by mutex_: its incident
-  std::map<std::string, ProcessRef> agents_;              // guarded by mutex_: of all meshes so far
-  bool lost_ = false;                                     // guarded by mutex_
-  bool caps_told_ = false;                                // guarded by mutex_
-  bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
-  bool end_told_ = false;                                 // guarded by mutex_
-  std::set<std::string> leaving_;                         // guarded by mutex_: hosts to let go
-  std::function<void(const std::string&)> saves_;         // guarded by mutex_
-  // guarded by mutex_: a device process is silent or lost, and no incident explains that
-  bool unexplained_loss_ = false;
+  MeshRegistry meshes_;
+  FailureRecord failures_;
+  OperatorReports reports_;
+  std::atomic<bool> end_reported_ = false;
   DataNetworks networks_;
   HeadLink head_;
+  LeavingHosts leaving_;
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

@@ -1,4 +1,4 @@
-#include "actors/launch/data_networks.h"
+#include "actors/cluster/data_networks.h"
 
 #include <algorithm>
 

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "actors/launch/role_arguments.h"
 #include "actors/message/ids.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"
@@ -22,13 +21,6 @@ namespace weft::actors {
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
 //                                        the head's port
 //   descriptor 3                         children read it from there (ProcessSpec::secret)
-
-/// Returns $XDG_STATE_HOME/weft, or ~/.local/state/weft; if neither is an absolute path (a service,
-/// a bare container), /tmp/weft-UID. That must be this user's alone: else throws
-/// Error(kFailedPrecondition) that says what to set.
-std::filesystem::path user_state_directory();
-/// Returns this user's folder for the hashes of binary_sha256(); empty if it cannot be made.
-std::filesystem::path hash_directory();
 
 /// Returns the token in a head's state folder. An existing one is kept, so that copies of it stay
 /// valid; otherwise makes token and folder, for this user alone. Throws the errors of
@@ -55,10 +47,6 @@ void add_former_token(const std::filesystem::path& state_directory, const Secret
                       const std::vector<ProcessId>& members);
 std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory);
 void forget_former_tokens(const std::filesystem::path& state_directory);
-/// Makes a new token for a head that does not run. Returns the number of processes that the next
-/// head accepts with the former one. Throws Error(kFailedPrecondition) if a head runs, or there is
-/// no token; kDataLoss if the head's state is damaged.
-std::size_t rotate_token_offline(const std::filesystem::path& state_directory);
 
 /// Reads a token. Throws Error(kFailedPrecondition) that says what to do, if the file is missing,
 /// readable by others, or holds something else.
@@ -71,12 +59,6 @@ Secret read_token_file(const std::filesystem::path& file);
 Secret find_token(const Address& head, const std::filesystem::path& token_file,
                   Nanoseconds within = Nanoseconds::zero(),
                   std::string_view how_given = "it comes from --head HOST:PORT or WEFT_HEAD");
-
-/// Reads the token that the parent gave to this process, by `--token-fd N`. Called once; closes the
-/// descriptor.
-Secret inherited_token(const RoleArguments& arguments);
-/// Returns the arguments for a child that receives the token.
-std::vector<std::string> token_arguments();
 
 /// Link by which other commands of this user find the token; removed by the destructor. Without a
 /// place for links, logs a warning.

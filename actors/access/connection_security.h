@@ -2,9 +2,7 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
-#include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
 #include "actors/system/system.h"
 #include "core/log/log.h"
@@ -16,7 +14,7 @@ namespace weft::actors {
 ///
 ///   STATE/certificate.pem, STATE/key.pem    mode 0600, made by a head that listens beyond loopback
 ///
-/// A value, passed in the arguments of Weft's processes. It contains no secret.
+/// A value, without secrets.
 struct ConnectionSecurity {
   bool insecure = false;
   /// SHA-256 of the certificate that the head must present; empty: any, as both sides prove the
@@ -27,10 +25,6 @@ struct ConnectionSecurity {
 
   /// Configures a process that is connected to the head at that address.
   void apply(const Address& head, SystemOptions& options) const;
-  std::vector<std::string> to_arguments() const;
-  /// The flag among to_arguments(), see RoleArguments.
-  static constexpr const char* kInsecure = "insecure";
-  static ConnectionSecurity of(const RoleArguments& arguments);
 };
 
 /// Returns what `--cert` and `--insecure` of a command ask for. Without them, uses the certificate

@@ -1,4 +1,4 @@
-#include "actors/launch/run_events.h"
+#include "actors/cluster/run_events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

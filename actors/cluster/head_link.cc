@@ -1,4 +1,4 @@
-#include "actors/launch/head_link.h"
+#include "actors/cluster/head_link.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "actors/launch/internal/announced_wait.h"
-#include "actors/launch/internal/time_limits.h"
+#include "core/base/announced_wait.h"
 #include "core/base/platform.h"
 
 namespace weft::actors {
@@ -17,6 +16,7 @@ namespace {
 
 constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
+constexpr auto kCallAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
 /// Expected peer: processes other than a head refuse the connection.
 constexpr ExpectedPeer kWantsHead{.head = true};
@@ -41,13 +41,12 @@ HeadLink::HeadLink(System& system, const Address& address, Events events)
 JoinReply HeadLink::join(Nanoseconds returns_within) {
   const TimePoint begun = clock_.now();
   std::optional<JoinReply> joined;
-  const internal::AnnouncedWait announced(
-      fmt::format("a head at {}", to_string(address_)),
-      std::max(returns_within, Nanoseconds(internal::kConnectWithin)));
+  const AnnouncedWait announced(fmt::format("a head at {}", to_string(address_)),
+                                std::max(returns_within, Nanoseconds(kConnectWithin)));
   while (!joined) {
     bool reached = false;
     try {
-      const ProcessRef found = system_.connect(address_, internal::kConnectWithin, kWantsHead);
+      const ProcessRef found = system_.connect(address_, kConnectWithin, kWantsHead);
       {
         const std::lock_guard lock(mutex_);
         process_ = found;
@@ -57,7 +56,7 @@ JoinReply HeadLink::join(Nanoseconds returns_within) {
     } catch (const Error& error) {
       // Many processes may ask at once when a whole cluster starts.
       const Nanoseconds patience =
-          error.code() == ErrorCode::kResourceExhausted ? Nanoseconds(internal::kConnectWithin)
+          error.code() == ErrorCode::kResourceExhausted             ? Nanoseconds(kConnectWithin)
           : may_return(error) || (!reached && !is_permanent(error)) ? returns_within
                                                                     : Nanoseconds::zero();
       if (clock_.now() - begun >= patience) throw;
@@ -104,6 +103,33 @@ HeadLink::Reached HeadLink::reach(Nanoseconds within) const {
     throw_error(ErrorCode::kUnavailable, "the head at {} has not responded for {:.0f} s",
                 to_string(address_), in_seconds(clock_.now() - *away_since_));
   return {system_.named<Head>(process_, "head"), losses_};
+}
+
+void HeadLink::retry(Nanoseconds within, const std::function<void(const Reached&)>& call) {
+  const TimePoint give_up = clock_.now() + within;
+  std::optional<AnnouncedWait> announced;
+  while (true) {
+    std::uint64_t before = losses();
+    std::optional<Error> problem;
+    try {
+      const Reached reached = reach(give_up - clock_.now());
+      before = reached.losses;
+      return call({reached.head.within(give_up - clock_.now()), before});
+    } catch (const Error& error) {
+      problem = error;
+    }
+    // kCancelled is retried, too: only a head that ends, or has lost this process, cancels its
+    // calls.
+    const bool passes = problem->code() == ErrorCode::kUnavailable ||
+                        problem->code() == ErrorCode::kCancelled || losses() != before;
+    const std::string& why = problem->message();
+    const std::string what = "the cluster: " + why.substr(0, why.find('\n'));
+    if (announced) announced->update(what);
+    else announced.emplace(what, within);
+    std::unique_lock lock(mutex_);
+    if (!passes || lost_ || clock_.now() + kCallAgainAfter >= give_up) throw Error(*problem);
+    changed_.wait_for(lock, kCallAgainAfter, [this] { return lost_.has_value(); });
+  }
 }
 
 bool HeadLink::report_peer_loss(const ProcessRef& peer, const std::string& how) {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/head/head.h"
 #include "actors/net/address.h"
@@ -11,6 +15,11 @@
 #include "core/base/thread.h"
 
 namespace weft::actors {
+
+/// Time limit of connecting. A head or an agent that listens answers much sooner.
+inline constexpr auto kConnectWithin = std::chrono::seconds(10);
+/// Interval at which the head is asked which hosts have joined.
+inline constexpr auto kAskHeadEvery = std::chrono::milliseconds(5);
 
 /// Connection of a process to its cluster's head, which may be away for a while. Searches for a
 /// head at the same address until it is back, and then registers this process again.
@@ -57,6 +66,25 @@ class HeadLink final {
   /// Returns the head, after waiting up to `within` for it. Throws Error(kUnavailable) if it is
   /// still away, or the error that is final.
   Reached reach(Nanoseconds within) const;
+  /// Returns the result of `call`: R(const ActorRef<Head>&, std::uint64_t losses). Calls again if
+  /// the answer was lost with the head, or the error may pass: a head returns, and devices become
+  /// free. Announces a long wait. Throws the last error at the end of `within`.
+  template <typename R, typename Call>
+  R ask(Nanoseconds within, const Call& call) {
+    std::optional<R> result;
+    retry(within,
+          [&](const Reached& reached) { result.emplace(call(reached.head, reached.losses)); });
+    return std::move(*result);
+  }
+  /// Sends a one-way call, which is lost while the head is away.
+  template <auto kMethod, typename Message>
+  void tell(Message&& message) const {
+    try {
+      head().template tell<kMethod>(std::forward<Message>(message));
+    } catch (const Error&) {
+      // The head has ended for good, which is reported elsewhere.
+    }
+  }
   /// Takes lost and silent peers from the system's callbacks, before any other handling. Returns
   /// false if the peer is not the head.
   bool report_peer_loss(const ProcessRef& peer, const std::string& how);
@@ -71,6 +99,8 @@ class HeadLink final {
   /// Makes one attempt. Returns false if it must be repeated.
   bool find();
   void lose(const Error& why);
+  /// Makes a call for ask(). `Reached::head` has the time limit that is left.
+  void retry(Nanoseconds within, const std::function<void(const Reached&)>& call);
 
   System& system_;
   const Address address_;

@@ -1,4 +1,4 @@
-#include "actors/launch/internal/announced_wait.h"
+#include "core/base/announced_wait.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 
-namespace weft::actors::internal {
+namespace weft {
 namespace {
 
 void say_on_standard_error(const std::string& text) {
@@ -52,4 +52,4 @@ void AnnouncedWait::announce() {
   say_(text);
 }
 
-}  // namespace weft::actors::internal
+}  // namespace weft

@@ -1,11 +1,11 @@
-#include "actors/launch/connection_security.h"
+#include "actors/access/connection_security.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "actors/launch/token.h"
+#include "actors/access/token.h"
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 
@@ -55,23 +55,6 @@ void ConnectionSecurity::apply(const Address& head, SystemOptions& options) cons
   if (insecure) options.tls = TlsMode::kNever;
   if (!certificate.empty())
     options.pinned = SystemOptions::Pinned{head, certificate, given_by_user};
-}
-
-std::vector<std::string> ConnectionSecurity::to_arguments() const {
-  std::vector<std::string> arguments;
-  if (insecure) arguments.push_back(fmt::format("--{}", kInsecure));
-  if (!certificate.empty())
-    arguments.insert(arguments.end(), {"--certificate", certificate, "--certificate-named",
-                                       given_by_user ? "1" : "0"});
-  return arguments;
-}
-
-ConnectionSecurity ConnectionSecurity::of(const RoleArguments& arguments) {
-  ConnectionSecurity protection;
-  protection.insecure = arguments.has(kInsecure);
-  protection.certificate = arguments.get_or("certificate", "");
-  protection.given_by_user = arguments.get_or("certificate-named", "0") == "1";
-  return protection;
 }
 
 ConnectionSecurity find_protection(const Address& head, const std::filesystem::path& token_file,

@@ -1,4 +1,4 @@
-#include "actors/launch/token.h"
+#include "actors/access/token.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,13 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 
-#include "actors/launch/internal/announced_wait.h"
+#include "actors/access/user_state.h"
 #include "actors/link/compatibility.h"
-#include "actors/supervision/process_launcher.h"
+#include "core/base/announced_wait.h"
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 
@@ -51,27 +50,6 @@ std::filesystem::path linked_token_file(std::uint16_t port) {
     return link_of(port);
   } catch (const Error&) {
     return "";  // no folder for links, no link
-  }
-}
-
-std::filesystem::path user_state_directory() {
-  const auto absolute = [](const char* variable) -> std::optional<std::filesystem::path> {
-    const char* path = std::getenv(variable);
-    return path != nullptr && path[0] == '/' ? std::optional<std::filesystem::path>(path)
-                                             : std::nullopt;
-  };
-  if (const auto state_home = absolute("XDG_STATE_HOME")) return *state_home / "weft";
-  if (const auto home = absolute("HOME")) return *home / ".local" / "state" / "weft";
-  return private_temporary_folder("/tmp", "neither HOME nor XDG_STATE_HOME is set");
-}
-
-std::filesystem::path hash_directory() {
-  try {
-    std::filesystem::path folder = user_state_directory() / "hashes";
-    create_private_folder(folder);
-    return folder;
-  } catch (const Error&) {
-    return "";
   }
 }
 
@@ -137,7 +115,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
   const std::filesystem::path link = link_of(head.port);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
-  const internal::AnnouncedWait announced(
+  const AnnouncedWait announced(
       fmt::format("the token of a head at {}, which starts with it", to_string(head)), within);
   while (true) {
     if (auto text = read_token_text(link)) return parse_token(link, std::move(*text));
@@ -151,28 +129,6 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
               "no token found for the head at {}: {} does not exist. Check the address ({}). Start "
               "a head with: weft head. For a head of another user or machine: {}",
               to_string(head), link.string(), how_given, kTokenHint);
-}
-
-Secret inherited_token(const RoleArguments& arguments) {
-  const int descriptor = arguments.number("token-fd");
-  Secret::Bytes bytes{};
-  std::size_t got = 0;
-  while (got < bytes.size()) {
-    const ssize_t count = ::read(descriptor, bytes.data() + got, bytes.size() - got);
-    if (count <= 0) break;
-    got += count;
-  }
-  ::close(descriptor);
-  if (got != bytes.size())
-    throw_error(ErrorCode::kInvalidArgument,
-                "--token-fd {}: there is no token to read; this role is for processes that Weft "
-                "starts itself",
-                descriptor);
-  return Secret(bytes);
-}
-
-std::vector<std::string> token_arguments() {
-  return {"--token-fd", std::to_string(kSecretDescriptor)};
 }
 
 TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file, const Log& log)

@@ -1,0 +1,418 @@
+#include "actors/cluster/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "actors/access/user_state.h"
+#include "actors/agent/agent.h"
+#include "actors/agent/binary_hashes.h"
+#include "actors/head/head.h"
+#include "actors/net/network.h"
+#include "actors/supervision/stopped_process.h"
+#include "core/base/announced_wait.h"
+#include "core/base/platform.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kSpawnWithin = std::chrono::seconds(60);
+/// Time limit for a head that is away: it returns within its grace, or never.
+constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
+constexpr auto kReleaseWithin = std::chrono::seconds(5);
+constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
+constexpr auto kOwnWithin = std::chrono::seconds(5);
+constexpr auto kStatusWithin = std::chrono::seconds(30);
+/// Time for agents to report a silent process. They count from another moment, twice a second.
+constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
+/// Time for an incident (agent -> head -> owner) to arrive after the lost connection that it
+/// explains.
+constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
+/// Time for the head and the agents to check their processes.
+constexpr auto kLooksWithin = std::chrono::seconds(2);
+constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
+
+std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
+  std::vector<ProcessRef> addresses;
+  for (const DeviceProcess& device : mesh.processes) addresses.push_back(device.process);
+  return addresses;
+}
+
+}  // namespace
+
+std::string own_binary_sha256() { return binary_sha256("/proc/self/exe", hash_directory()); }
+
+Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
+    : system_(system),
+      options_(std::move(options)),
+      binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                                      : options_.binary),
+      binary_sha256_(own_binary_sha256()),
+      failures_(options_.failure_scope, options_.description.restart_count > 0),
+      reports_(system.options().log, options_.on_event),
+      networks_(system, options_.interfaces),
+      head_(system, head,
+            {[this](const ProcessRef& found) { return register_driver(found); },
+             [this](const std::string& how) { head_away(how); },
+             [this](const JoinReply& joined, Nanoseconds away) { head_back(joined, away); },
+             {},
+             [this](const Error& error) { lost(error); }}),
+      leaving_(head_) {
+  const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
+    ear.tell([&](Cluster& cluster) { cluster.report_peer_loss(peer, how); });
+  };
+  system_.on_peer_eof(
+      [gone](const ProcessRef& peer) { gone(peer, "disconnected: connection lost"); });
+  system_.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
+    gone(peer, "disconnected: " + error.message());
+  });
+  system_.on_peer_timed_out([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
+    ear.tell([&](Cluster& cluster) { cluster.peer_timed_out(peer, silence); });
+  });
+  watcher_ = system_.host_with<HeadNotifications>("watcher", [this](Context& context) {
+    return std::make_unique<HeadNotifications>(
+        context,
+        HeadNotifications::Events{
+            [this](const MeshFailure& failure) { mesh_failed(failure); },
+            [this](const std::string& reason) {
+              lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
+            },
+            [this](bool now) { return cancelled(now); },
+            [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
+  });
+  binding_.emplace(ear_, *this);
+  head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
+}
+
+Cluster::~Cluster() {
+  const std::optional<Error> failed = failures_.first();
+  report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
+  binding_.reset();
+  try {
+    watcher_.stop().get();
+  } catch (const Error&) {
+    // The system has already stopped the watcher.
+  }
+  // The head releases remaining meshes as soon as the connection ends.
+}
+
+JoinReply Cluster::register_driver(const ProcessRef& head) {
+  OwnerRegistration offer{options_.name, process_id()};
+  const RunDescription& run = options_.description;
+  offer.run = run.id();
+  offer.replaces_driver = run.restart_count > 0;
+  offer.held_meshes = meshes_.keys();
+  const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
+  JoinReply joined = asked.call<&Head::register_owner>(offer).get();
+  for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
+  asked.tell<&Head::describe_run>(options_.description);
+  return joined;
+}
+
+std::string Cluster::cancelled(bool now) {
+  if (!options_.on_cancel)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} (pid {}) does not support weft cancel; on its machine run: kill -INT {}",
+                options_.name, process_id(), process_id());
+  return options_.on_cancel(now);
+}
+
+void Cluster::host_leaves(const std::string& host, const std::string& why) {
+  const std::string text = fmt::format("host {} leaves: {}", host, why);
+  reports_.warn({"host leaves", text});
+  leaving_.add(host, text);
+}
+
+void Cluster::report_end(const RunResult& end) {
+  if (end_reported_.exchange(true)) return;
+  try {
+    // A one-way call may be dropped with the connection, which ends next.
+    head_.reach({}).head.within(kEndToldWithin).call<&Head::run_ended>(end).get();
+  } catch (const Error&) {
+    report_end_to_agents(end);
+  }
+}
+
+void Cluster::report_end_to_agents(const RunResult& end) {
+  std::vector<Future<void>> told;
+  for (const auto& [host, agent] : meshes_.agents())
+    told.push_back(system_.named<Agent>(agent, "agent")
+                       .within(kEndToldWithin)
+                       .call<&Agent::report_owner_exit>(end));
+  for (Future<void>& answer : told) {
+    try {
+      answer.get();
+    } catch (const Error&) {
+      // The agent's device processes end when they have been unused for a while.
+    }
+  }
+}
+
+void Cluster::head_away(const std::string& how) {
+  reports_.warn(
+      {"head away",
+       fmt::format("the head at {} {}; running work continues, and this process tries to reconnect",
+                   to_string(head_.address()), how)});
+}
+
+void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
+  reports_.warn(
+      {"head back", fmt::format("the head at {} is back after {:.1f} s (term {})",
+                                to_string(head_.address()), in_seconds(away), joined.term)});
+}
+
+void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
+  if (head_.report_peer_loss(peer, how)) return;
+  if (const auto member = meshes_.find(peer.id)) failures_.record_lost_device(member->mesh);
+}
+
+void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
+  if (head_.report_peer_loss(peer, describe_silence(silence, 0))) return;
+  if (const auto member = meshes_.find(peer.id)) failures_.record_lost_device(member->mesh);
+  system_.run_after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
+    ear.tell([&](Cluster& cluster) { cluster.report_silent(id, silence); });
+  });
+}
+
+void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
+  const auto member = meshes_.find(process);
+  if (!member || failures_.has_failed(member->mesh)) return;
+  const DeviceProcess& device = member->device;
+  DeathReport report{member->mesh, device.rank, device.place.device, {}};
+  report.evidence.has_parent_report = true;
+  report.evidence.pid = device.pid;
+  report.evidence.silence_text = describe_silence(silence, 0);
+  report.evidence.log_file = device.log_file;
+  head_.tell<&Head::process_died>(report);
+}
+
+ClusterStatus Cluster::status() {
+  return head_.ask<ClusterStatus>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
+    return head.call<&Head::status>().get();
+  });
+}
+
+void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
+                             Nanoseconds within) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  AnnouncedWait announced("hosts", within);
+  while (true) {
+    std::vector<std::string> joined;
+    for (const HostStatus& host : status().hosts)
+      if (!host.unreachable_seconds) joined.push_back(host.offer.name);
+    std::vector<std::string> missing;
+    for (const std::string& name : names)
+      if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
+    if (missing.empty() && joined.size() >= at_least) return;
+    announced.update(missing.empty()
+                         ? fmt::format("{} of {} hosts to join", at_least - joined.size(), at_least)
+                         : fmt::format("{} to join", fmt::join(missing, ", ")));
+    if (const auto error = failures_.first()) throw Error(*error);
+    if (clock.now() > give_up) {
+      const std::string who =
+          missing.empty()
+              ? fmt::format("only {} of {} hosts have joined", joined.size(), at_least)
+              : fmt::format("these hosts have not joined: {}", fmt::join(missing, ", "));
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "{} (joined: {}). Start each with: weft join {} --name NAME --devices N", who,
+                  joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")),
+                  to_string(head_.address()));
+    }
+    failures_.wait_for_first(kAskHeadEvery);
+  }
+}
+
+MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
+  // Processes whose answer was lost are released when this program reconnects.
+  return head_.ask<MeshProcesses>(
+      kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
+        MeshProcesses started = head.call<&Head::spawn>(request).get();
+        // After a loss, this program may have told the head that it does not have the mesh.
+        if (!meshes_.add_if([&] { return head_.losses() == losses; }, started))
+          throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
+        return started;
+      });
+}
+
+Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
+                                   const MeshPlacement& where) {
+  failures_.check_spawn();
+  const MeshProcesses started = spawn_processes(request_of(name, shape, where));
+  if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
+  return {started.key, addresses_of(started)};
+}
+
+std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& name,
+                                                          std::int64_t size) {
+  const auto left = meshes_.take_inherited(name);
+  if (!left) return std::nullopt;
+  if (std::ssize(left->processes) == size) return Acquired{left->key, addresses_of(*left)};
+  release(left->key);
+  return std::nullopt;
+}
+
+MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
+                                const MeshPlacement& where) const {
+  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
+  request.environment.insert(request.environment.end(), where.environment.begin(),
+                             where.environment.end());
+  request.memory_cap = options_.memory_cap;
+  request.places = where.places;
+  return request;
+}
+
+DeviceSnapshot Cluster::places() {
+  return head_.ask<DeviceSnapshot>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
+    return head.call<&Head::device_snapshot>().get();
+  });
+}
+
+Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
+                                   const MeshPlacement& where,
+                                   const std::set<std::uint32_t>& broken) {
+  const MeshRenewal renewal{
+      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
+  return head_.ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
+    const MeshProcesses members{mesh.key, mesh.processes};
+    meshes_.replace(key, members);
+    Replaced replaced{mesh.key, addresses_of(members), {{}, {}, mesh.problem, mesh.code}};
+    for (const DeviceProcess& process : mesh.processes)
+      if (process.process.id == ProcessId()) replaced.renewed.missing.insert(process.rank);
+    return replaced;
+  });
+}
+
+void Cluster::release(const MeshKey& key) {
+  // After the release nobody would report why a device of the mesh was lost.
+  failures_.wait_for_explanation();
+  if (!meshes_.remove(key) || failures_.is_cluster_lost()) return;
+  try {
+    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
+  } catch (const Error&) {
+    // A head that is away learns of it when this program reconnects or has ended.
+  }
+}
+
+DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
+  if (Network::simulated() != nullptr) return {};
+  DataInterfaces loopback{{}, "lo"};
+  bool is_local = options_.interfaces.empty();
+  for (const MeshProcesses& mesh : meshes_.meshes())
+    for (const DeviceProcess& process : mesh.processes) {
+      if (!hosts.contains(process.place.host)) continue;
+      loopback.by_host[process.place.host] = "lo";
+      is_local = is_local && is_loopback_address(process.process.address.host);
+    }
+  // A run on one machine asks no head, as that may be away.
+  if (is_local) return loopback;
+  return networks_.interfaces_of(hosts, status());
+}
+
+void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
+                     const std::string& text) const {
+  RunEvent event{kind, text, "", mesh.name, rank};
+  if (const auto device = meshes_.device(mesh, rank)) {
+    event.host = device->place.host;
+    event.pid = device->pid;
+  }
+  reports_.warn(event);
+}
+
+void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
+  head_.tell<&Head::set_device_descriptions>(MeshDevices{mesh, std::move(devices)});
+}
+
+void Cluster::report_progress(const RunProgress& progress) {
+  head_.tell<&Head::report_progress>(progress);
+}
+
+void Cluster::report_host_death(const std::string& host, const ExitReport& evidence) {
+  head_.tell<&Head::host_died>(HostDeath{host, evidence});
+}
+
+void Cluster::report_head_death(const ExitReport& evidence) {
+  lost(Error(ErrorCode::kPeerDied,
+             fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
+                         evidence.summary(), evidence.log_note())));
+}
+
+bool Cluster::has_dead_process() {
+  return head_.reach({})
+      .head.within(kLooksWithin)
+      .call<&Head::has_dead_process>(meshes_.keys())
+      .get();
+}
+
+void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  std::optional<Future<std::uint64_t>> change;
+  try {
+    change = head_.reach({})
+                 .head.within(within + kLooksWithin)
+                 .call<&Head::wait_for_change>(seen, std::int64_t{within.count()});
+  } catch (const Error&) {
+    // The head is away: waits for failures and time alone.
+  }
+  const std::size_t told = failures_.count();
+  while (clock.now() < give_up && !stop.stop_requested()) {
+    if (change && change->ready()) return;
+    if (failures_.wait_for_more(told, kLookForChangeEvery)) return;
+  }
+}
+
+void Cluster::rethrow(const MeshKey& key, const Error& error) {
+  std::optional<Error> better;
+  if (error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable)
+    better = failures_.of_mesh(key, kIncidentWithin);
+  release(key);
+  throw better ? *better : error;
+}
+
+void Cluster::mesh_failed(const MeshFailure& failure) {
+  const Error error = failure.incident.error();
+  const MeshKey key{failure.incident.mesh, failure.incident.epoch};
+  const bool survives = failures_.survives_deaths();
+  // Done before the owner learns of the failure and makes other calls.
+  if (survives) fail_dead(error, failure);
+  // A mesh that was renewed meanwhile is recovered.
+  const auto counts = [&] { return !survives || meshes_.contains(key); };
+  if (!failures_.record(failure.incident, counts)) return;
+  reports_.add(RunEvent::of(failure.incident));
+  if (!survives)
+    fail_meshes(error, failures_.scope() == FailureScope::kOneMesh ? &failure : nullptr);
+}
+
+void Cluster::lost(const Error& error) {
+  if (!failures_.record_cluster_loss(error)) return;
+  fail_meshes(error, nullptr);
+  head_.give_up(error);
+  system_.declare_dead(head_.process().id, error);
+  if (options_.on_lost) options_.on_lost(error);
+}
+
+void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
+  const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
+  for (const ProcessId process : dead) system_.declare_dead(process, error);
+  const std::vector<MeshProcesses> meshes = meshes_.meshes();
+  const MeshKey failed{failure.incident.mesh, failure.incident.epoch};
+  if (std::ranges::none_of(meshes, [&](const MeshProcesses& mesh) { return mesh.key == failed; }))
+    return;
+  for (const MeshProcesses& mesh : meshes)
+    for (const DeviceProcess& member : mesh.processes)
+      if (!dead.contains(member.process.id)) system_.fail_calls(member.process.id, error);
+}
+
+void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
+  std::vector<ProcessId> processes;
+  if (only != nullptr) processes = only->mesh_processes;
+  else
+    for (const MeshProcesses& mesh : meshes_.meshes())
+      for (const DeviceProcess& member : mesh.processes) processes.push_back(member.process.id);
+  for (const ProcessId process : processes) system_.declare_dead(process, error);
+}
+
+}  // namespace weft::actors

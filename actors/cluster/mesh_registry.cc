@@ -1,0 +1,109 @@
+#include "actors/cluster/mesh_registry.h"
+
+#include <fmt/format.h>
+
+namespace weft::actors {
+
+void MeshRegistry::put(const MeshProcesses& mesh) {
+  meshes_[mesh.key] = mesh.processes;
+  for (const DeviceProcess& process : mesh.processes)
+    if (process.agent.id != ProcessId()) agents_[process.place.host] = process.agent;
+}
+
+void MeshRegistry::add(const MeshProcesses& mesh) {
+  const std::lock_guard lock(mutex_);
+  put(mesh);
+}
+
+bool MeshRegistry::add_if(const std::function<bool()>& is_valid, const MeshProcesses& mesh) {
+  const std::lock_guard lock(mutex_);
+  if (!is_valid()) return false;
+  put(mesh);
+  return true;
+}
+
+void MeshRegistry::add_inherited(const MeshProcesses& mesh) {
+  const std::lock_guard lock(mutex_);
+  inherited_[mesh.key.name] = mesh.key;
+  put(mesh);
+}
+
+std::optional<MeshProcesses> MeshRegistry::take_inherited(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = inherited_.extract(name);
+  if (!found) return std::nullopt;
+  return MeshProcesses{found.mapped(), meshes_.at(found.mapped())};
+}
+
+void MeshRegistry::replace(const MeshKey& former, const MeshProcesses& mesh) {
+  const std::lock_guard lock(mutex_);
+  meshes_.erase(former);
+  put(mesh);
+}
+
+bool MeshRegistry::remove(const MeshKey& mesh) {
+  const std::lock_guard lock(mutex_);
+  return meshes_.erase(mesh) > 0;
+}
+
+bool MeshRegistry::contains(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  return meshes_.contains(mesh);
+}
+
+std::vector<MeshKey> MeshRegistry::keys() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MeshKey> keys;
+  for (const auto& [key, processes] : meshes_) keys.push_back(key);
+  return keys;
+}
+
+std::vector<MeshProcesses> MeshRegistry::meshes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MeshProcesses> meshes;
+  for (const auto& [key, processes] : meshes_) meshes.push_back({key, processes});
+  return meshes;
+}
+
+std::map<std::string, ProcessRef> MeshRegistry::agents() const {
+  const std::lock_guard lock(mutex_);
+  return agents_;
+}
+
+std::vector<HostDevice> MeshRegistry::places_of(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HostDevice> places;
+  for (const DeviceProcess& process : meshes_.at(mesh)) places.push_back(process.place);
+  return places;
+}
+
+std::set<std::uint32_t> MeshRegistry::missing_ranks(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::uint32_t> missing;
+  for (const DeviceProcess& process : meshes_.at(mesh))
+    if (process.process.id == ProcessId()) missing.insert(process.rank);
+  return missing;
+}
+
+std::optional<DeviceProcess> MeshRegistry::device(const MeshKey& mesh, std::uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = meshes_.find(mesh);
+  if (found == meshes_.end() || rank >= found->second.size()) return std::nullopt;
+  return found->second[rank];
+}
+
+std::string MeshRegistry::describe_device(const MeshKey& mesh, std::uint32_t rank) const {
+  const auto found = device(mesh, rank);
+  if (!found) return "an unknown device";
+  return fmt::format("{} device {} (pid {})", found->place.host, found->place.device, found->pid);
+}
+
+std::optional<MeshRegistry::Member> MeshRegistry::find(ProcessId process) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, devices] : meshes_)
+    for (const DeviceProcess& device : devices)
+      if (device.process.id == process) return Member{key, device};
+  return std::nullopt;
+}
+
+}  // namespace weft::actors

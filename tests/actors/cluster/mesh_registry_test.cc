@@ -1,0 +1,73 @@
+#include "actors/cluster/mesh_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::actors {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// Returns a mesh with a process on each of `hosts`; process ids count from `first`. 0: none.
+MeshProcesses mesh_of(const MeshKey& key, const std::vector<std::string>& hosts,
+                      std::uint64_t first) {
+  MeshProcesses mesh{key, {}};
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
+    DeviceProcess device;
+    device.rank = rank;
+    device.place = {hosts[rank], rank};
+    device.pid = 100 + rank;
+    if (first != 0) device.process.id = ProcessId(first + rank);
+    device.agent.id = ProcessId(1000 + rank);
+    mesh.processes.push_back(device);
+  }
+  return mesh;
+}
+
+TEST(MeshRegistry, KnowsTheDeviceOfEachRank) {
+  MeshRegistry registry;
+  registry.add(mesh_of({"front", 1}, {"a", "b"}, 7));
+  EXPECT_THAT(registry.places_of({"front", 1}),
+              ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
+  EXPECT_EQ(registry.describe_device({"front", 1}, 1), "b device 1 (pid 101)");
+  EXPECT_EQ(registry.describe_device({"front", 1}, 2), "an unknown device");
+  EXPECT_EQ(registry.find(ProcessId(8))->device.rank, 1u);
+  EXPECT_EQ(registry.find(ProcessId(8))->mesh, (MeshKey{"front", 1}));
+  EXPECT_FALSE(registry.find(ProcessId(9)));
+  EXPECT_TRUE(registry.missing_ranks({"front", 1}).empty());
+}
+
+TEST(MeshRegistry, AnEpochReplacesTheFormer) {
+  MeshRegistry registry;
+  registry.add(mesh_of({"front", 1}, {"a"}, 7));
+  registry.replace({"front", 1}, mesh_of({"front", 2}, {"b"}, 0));
+  EXPECT_THAT(registry.keys(), ElementsAre(MeshKey{"front", 2}));
+  EXPECT_THAT(registry.missing_ranks({"front", 2}), ElementsAre(0u));
+  EXPECT_EQ(registry.agents().size(), 2u) << "agents of all meshes so far";
+  EXPECT_FALSE(registry.remove({"front", 1}));
+  EXPECT_TRUE(registry.remove({"front", 2}));
+  EXPECT_TRUE(registry.keys().empty());
+}
+
+TEST(MeshRegistry, AddsAMeshOnlyWhileItIsValid) {
+  MeshRegistry registry;
+  EXPECT_FALSE(registry.add_if([] { return false; }, mesh_of({"front", 1}, {"a"}, 7)));
+  EXPECT_FALSE(registry.contains({"front", 1}));
+  EXPECT_TRUE(registry.add_if([] { return true; }, mesh_of({"front", 1}, {"a"}, 7)));
+  EXPECT_TRUE(registry.contains({"front", 1}));
+}
+
+TEST(MeshRegistry, AnInheritedMeshIsTakenOnce) {
+  MeshRegistry registry;
+  registry.add_inherited(mesh_of({"front", 3}, {"a", "b"}, 7));
+  EXPECT_FALSE(registry.take_inherited("back"));
+  const auto front = registry.take_inherited("front");
+  ASSERT_TRUE(front);
+  EXPECT_EQ(front->key, (MeshKey{"front", 3}));
+  EXPECT_EQ(front->processes.size(), 2u);
+  EXPECT_FALSE(registry.take_inherited("front"));
+  EXPECT_TRUE(registry.contains({"front", 3})) << "the owner still has it";
+}
+
+}  // namespace
+}  // namespace weft::actors
