@@ -27,27 +27,32 @@ bool StallDetector::has_moved(const Reports& reports, TimePoint now) const {
   return false;
 }
 
-StallDetector::Verdict StallDetector::check(const Reports& reports, TimePoint now) {
-  bool all_answer = true, begun = false;
-  Verdict verdict;
+/// Returns the device that has been inside an op or handler for the longest time.
+std::optional<std::size_t> StallDetector::longest_inside(const Reports& reports) {
+  std::optional<std::size_t> device;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    all_answer = all_answer && reports[i].has_value();
-    if (!reports[i]) continue;
-    begun = begun || reports[i]->inside || reports[i]->position.execution_number == run_;
-    const bool longer =
-        !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
-    if (reports[i]->inside && longer) verdict.device = i;
+    if (!reports[i] || !reports[i]->inside) continue;
+    if (!device || reports[i]->inside_seconds > reports[*device]->inside_seconds) device = i;
   }
+  return device;
+}
+
+StallDetector::Verdict StallDetector::check(const Reports& reports, TimePoint now) {
+  const bool begun = std::ranges::any_of(reports, [&](const std::optional<DeviceProgress>& report) {
+    return report && (report->inside || report->position.execution_number == run_);
+  });
   if (!begun || has_moved(reports, now)) {
     moved_ = now;
     at_last_move_ = reports;
     told_.reset();
   }
-  verdict.stalled_for = now - *moved_;
+  Verdict verdict{Kind::kProgressing, now - *moved_, longest_inside(reports)};
   if (verdict.device && limits_.longest_op &&
       reports[*verdict.device]->inside_seconds >= in_seconds(*limits_.longest_op)) {
     verdict.kind = Kind::kOpTooLong;
   } else if (verdict.stalled_for >= limits_.no_progress) {
+    const bool all_answer = std::ranges::all_of(
+        reports, [](const std::optional<DeviceProgress>& report) { return report.has_value(); });
     const bool due = !told_ || now - *told_ >= limits_.no_progress;
     if (all_answer && !verdict.device) verdict.kind = Kind::kDeadlock;
     else if (due) verdict.kind = Kind::kStalled;

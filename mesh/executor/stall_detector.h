@@ -48,6 +48,7 @@ class StallDetector final {
  private:
   /// Returns whether any device has progressed since the last move.
   bool has_moved(const Reports& reports, TimePoint now) const;
+  static std::optional<std::size_t> longest_inside(const Reports& reports);
   const ProgressLimits limits_;
   const std::uint64_t run_;
   Reports at_last_move_;

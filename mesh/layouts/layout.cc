@@ -44,57 +44,85 @@ const LayoutDefinition& find_layout(const std::string& name) {
                    did_you_mean(name, names)));
 }
 
+/// Assignment of a mesh's axes to the roles of a layout.
+class RoleAssignment {
+ public:
+  RoleAssignment(const LayoutDefinition& layout, const DeviceMesh& mesh)
+      : layout_(layout), mesh_(mesh) {}
+
+  /// Gives roles the axes that the run file names.
+  void give_chosen(const Roles& chosen) {
+    for (const auto& [role, axis] : chosen) {
+      if (!takes(role))
+        fail(fmt::format("layout '{}' has no role '{}'", layout_.name, to_string(role)));
+      if (!mesh_.axis(axis))
+        fail(fmt::format("layout '{}': mesh {} has no axis '{}'", layout_.name, to_string(mesh_),
+                         axis));
+      give(role, axis);
+    }
+  }
+  /// Gives free roles the axes that have their name or their letter. Throws if an axis of several
+  /// devices is left.
+  void give_by_name() {
+    for (const MeshAxis& axis : mesh_.axes()) {
+      if (role_of_.contains(axis.name)) continue;
+      for (std::size_t r = 0; r < kRoleNames.size(); ++r) {
+        const auto role = static_cast<Role>(r);
+        const bool named = axis.name == kRoleNames[r].name || axis.name == kRoleNames[r].letter;
+        if (named && takes(role) && !roles_.contains(role)) give(role, axis.name);
+      }
+      if (axis.size > 1 && !role_of_.contains(axis.name)) fail_without_role(axis);
+    }
+  }
+  /// Returns the axis of each role. Throws if a role of the layout has none.
+  const Roles& complete() const {
+    for (const Role role : layout_.roles) {
+      if (!roles_.contains(role))
+        fail(
+            fmt::format("layout '{}' on mesh {}: no axis has the role '{}'; name one '{}' or "
+                        "'{}', or say `layout: {{name: {}, {}: AXIS}}`",
+                        layout_.name, to_string(mesh_), to_string(role), to_string(role),
+                        short_name_of(role), layout_.name, to_string(role)));
+    }
+    return roles_;
+  }
+
+ private:
+  bool takes(Role role) const {
+    return role == Role::kData || std::ranges::find(layout_.roles, role) != layout_.roles.end();
+  }
+  void give(Role role, const std::string& axis) {
+    const auto [at, is_new] = role_of_.emplace(axis, role);
+    if (!is_new)
+      fail(fmt::format(
+          "layout '{}' on mesh {}: axis '{}' cannot be {} and {}; give each role an axis of its "
+          "own",
+          layout_.name, to_string(mesh_), axis, to_string(at->second), to_string(role)));
+    roles_[role] = axis;
+  }
+  [[noreturn]] void fail_without_role(const MeshAxis& axis) const {
+    std::vector<std::string_view> free;
+    for (const Role role : layout_.roles) free.push_back(to_string(role));
+    free.push_back("data");
+    fail(
+        fmt::format("layout '{}' on mesh {}: axis '{}' has no role; name it after one ({}), or "
+                    "say `layout: {{name: {}, {}: {}}}`",
+                    layout_.name, to_string(mesh_), axis.name, fmt::join(free, ", "), layout_.name,
+                    to_string(layout_.roles.front()), axis.name));
+  }
+
+  const LayoutDefinition& layout_;
+  const DeviceMesh& mesh_;
+  Roles roles_;
+  std::map<std::string, Role> role_of_;  ///< By axis.
+};
+
 /// Returns the axis of each role of the layout.
 Roles roles_of(const LayoutDefinition& layout, const LayoutChoice& choice, const DeviceMesh& mesh) {
-  const auto takes = [&](Role role) {
-    return role == Role::kData || std::ranges::find(layout.roles, role) != layout.roles.end();
-  };
-  Roles roles;
-  std::map<std::string, Role> role_of;
-  const auto give = [&](Role role, const std::string& axis) {
-    const auto [at, is_new] = role_of.emplace(axis, role);
-    if (!is_new)
-      fail(
-          fmt::format("layout '{}' on mesh {}: axis '{}' cannot be {} and {}; give each role an "
-                      "axis of its own",
-                      layout.name, to_string(mesh), axis, to_string(at->second), to_string(role)));
-    roles[role] = axis;
-  };
-  for (const auto& [role, axis] : choice.roles) {
-    if (!takes(role))
-      fail(fmt::format("layout '{}' has no role '{}'", layout.name, to_string(role)));
-    if (!mesh.axis(axis))
-      fail(
-          fmt::format("layout '{}': mesh {} has no axis '{}'", layout.name, to_string(mesh), axis));
-    give(role, axis);
-  }
-  for (const MeshAxis& axis : mesh.axes()) {
-    if (role_of.contains(axis.name)) continue;
-    for (std::size_t r = 0; r < kRoleNames.size(); ++r) {
-      const auto role = static_cast<Role>(r);
-      const bool named = axis.name == kRoleNames[r].name || axis.name == kRoleNames[r].letter;
-      if (named && takes(role) && !roles.contains(role)) give(role, axis.name);
-    }
-    if (!role_of.contains(axis.name) && axis.size > 1) {
-      std::vector<std::string_view> free;
-      for (const Role role : layout.roles) free.push_back(to_string(role));
-      free.push_back("data");
-      fail(
-          fmt::format("layout '{}' on mesh {}: axis '{}' has no role; name it after one ({}), or "
-                      "say `layout: {{name: {}, {}: {}}}`",
-                      layout.name, to_string(mesh), axis.name, fmt::join(free, ", "), layout.name,
-                      to_string(layout.roles.front()), axis.name));
-    }
-  }
-  for (const Role role : layout.roles) {
-    if (!roles.contains(role))
-      fail(fmt::format(
-          "layout '{}' on mesh {}: no axis has the role '{}'; name one '{}' or '{}', or "
-          "say `layout: {{name: {}, {}: AXIS}}`",
-          layout.name, to_string(mesh), to_string(role), to_string(role), short_name_of(role),
-          layout.name, to_string(role)));
-  }
-  return roles;
+  RoleAssignment assignment(layout, mesh);
+  assignment.give_chosen(choice.roles);
+  assignment.give_by_name();
+  return assignment.complete();
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 namespace weft::mesh {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
 /// Most batches; beyond this the buffer grows. Every batch has a program on every device.
 constexpr std::uint64_t kMaxBatches = 1024;
 
@@ -24,12 +23,6 @@ constexpr std::uint64_t kMaxBatches = 1024;
 constexpr std::string_view kCopyPrefix = "copy/";
 
 enum class Direction : std::uint8_t { kGather, kScatter };
-
-std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::uint64_t bytes_of(const CheckpointPiece& piece) { return piece.count * sizeof(float); }
 
 /// A parameter on one mesh.
 struct ParameterLocation {
@@ -71,12 +64,12 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
   std::vector<std::vector<CheckpointPiece>> batches(1);
   std::uint64_t used = 0;
   const auto add = [&](CheckpointPiece piece) {
-    if (!batches.back().empty() && used + bytes_of(piece) > buffer_bytes) {
+    if (!batches.back().empty() && used + piece.bytes() > buffer_bytes) {
       batches.emplace_back();
       used = 0;
     }
     piece.offset = used;
-    used = aligned(used + bytes_of(piece));
+    used = piece.end();
     batches.back().push_back(piece);
   };
   for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
@@ -297,55 +290,6 @@ class BatchCompiler {
   std::uint32_t op_ = 0;
 };
 
-std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
-  return pieces.empty() ? 0 : aligned(pieces.back().offset + bytes_of(pieces.back()));
-}
-
-/// Elements of a piece that are contiguous in the buffer and in files.
-struct UnpaddedRange {
-  std::int64_t at = 0;     ///< First element in the piece.
-  std::int64_t first = 0;  ///< First element in the stored parameter.
-  std::int64_t count = 0;
-};
-
-/// Calls run(const UnpaddedRange&) for each run of elements that are not padding, in order. A piece
-/// consists of whole rows.
-template <typename Run>
-void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
-  if (piece.device_shape == piece.file_shape)
-    return run(UnpaddedRange{0, piece.begin, piece.count});
-  const std::int64_t columns = piece.device_shape.back();
-  UnpaddedRange now;
-  for (std::int64_t at = 0; at < piece.count; at += columns) {
-    std::int64_t rest = (piece.begin + at) / columns, first = 0, stride = piece.file_shape.back();
-    bool is_padding = false;
-    for (std::size_t d = piece.device_shape.size() - 1; d-- > 0; rest /= piece.device_shape[d]) {
-      const std::int64_t index = rest % piece.device_shape[d];
-      is_padding = is_padding || index >= piece.file_shape[d];
-      first += index * stride;
-      stride *= piece.file_shape[d];
-    }
-    if (is_padding) continue;
-    if (now.at + now.count == at && now.first + now.count == first) {
-      now.count += piece.file_shape.back();
-    } else {
-      if (now.count > 0) run(now);
-      now = {at, first, piece.file_shape.back()};
-    }
-  }
-  if (now.count > 0) run(now);
-}
-
-StateSlice state_piece(const CheckpointPiece& piece, const UnpaddedRange& run) {
-  return {piece.parameter, piece.block, static_cast<std::size_t>(run.first)};
-}
-
-/// Returns a piece's part of the driver's buffer.
-template <typename Float>
-std::span<Float> part_of(std::span<Float> buffer, const CheckpointPiece& piece) {
-  return buffer.subspan(piece.offset / sizeof(float), static_cast<std::size_t>(piece.count));
-}
-
 }  // namespace
 
 std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
@@ -355,7 +299,8 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
   const std::vector<std::vector<ParameterLocation>> places = places_of_parameters(partition);
   const std::vector<std::vector<CheckpointPiece>> filled = fill_batches(partition, buffer_bytes);
   std::uint64_t most = 0;
-  for (const auto& pieces : filled) most = std::max(most, end_of(pieces));
+  for (const auto& pieces : filled)
+    if (!pieces.empty()) most = std::max(most, pieces.back().end());
   PiecePlans gathers(partition, Direction::kGather, driver, topology),
       scatters(partition, Direction::kScatter, driver, topology);
   std::vector<CheckpointBatch> batches;
@@ -399,31 +344,6 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
   }
   validate(programs);
   return programs;
-}
-
-void read_batch(const CheckpointBatch& batch, std::span<const float> buffer,
-                const ReadStateSlice& take) {
-  for (const CheckpointPiece& piece : batch.pieces)
-    for_each_stored_run(piece, [&](const UnpaddedRange& run) {
-      take(state_piece(piece, run), part_of(buffer, piece).subspan(run.at, run.count));
-    });
-}
-
-void fill_batch(const CheckpointBatch& batch, std::span<float> buffer,
-                const WriteStateSlice& give) {
-  for (const CheckpointPiece& piece : batch.pieces) {
-    const std::span<float> part = part_of(buffer, piece);
-    if (piece.device_shape != piece.file_shape) std::ranges::fill(part, 0.0F);
-    for_each_stored_run(piece, [&](const UnpaddedRange& run) {
-      give(state_piece(piece, run), part.subspan(run.at, run.count));
-    });
-  }
-}
-
-std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches) {
-  std::uint64_t most = 0;
-  for (const CheckpointBatch& batch : batches) most = std::max(most, end_of(batch.pieces));
-  return most;
 }
 
 }  // namespace weft::mesh

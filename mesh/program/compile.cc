@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "mesh/program/internal/mesh_compiler.h"
+#include "mesh/program/internal/step_emitter.h"
 #include "mesh/program/lanes.h"
-#include "mesh/program/mesh_compiler.h"
-#include "mesh/program/step_emitter.h"
 #include "mesh/schedule/action_order.h"
 
 namespace weft::mesh {
@@ -289,13 +289,11 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   const std::vector<Lane> lanes =
       plan_lanes(partition, schedule, actors, ActionHistory(schedule, data, order), order);
   std::map<transfer::DeviceId, Emitter> emitters;
+  const CompileInputs inputs{partition, schedule, actors, compiled.edges, lanes, topology, options};
+  BuffersOfMeshes buffers;
   MeshCompilers compilers;
-  for (const MeshId mesh : partition.meshes.ids()) {
-    compilers.push_back(std::make_unique<MeshCompiler>(partition, mesh, schedule, actors[mesh],
-                                                       compiled.edges, lanes, topology, options,
-                                                       ops, emitters));
-  }
-  for (auto& compiler : compilers) compiler->set_compilers(compilers);
+  for (const MeshId mesh : partition.meshes.ids())
+    compilers.push_back(std::make_unique<MeshCompiler>(inputs, mesh, ops, emitters, buffers));
   StepEmitter step(partition, schedule, compilers, emitters, actors, order);
   if (options.lowering == Lowering::kSafe) {
     step.emit_safe(compiled.edges);

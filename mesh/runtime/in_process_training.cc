@@ -161,70 +161,107 @@ StepResult InProcessTraining::run(StepRequest request) {
   return result;
 }
 
-std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
-  const std::lock_guard lock(mutex_);
-  request.execution_number = ++runs_;
-  std::vector<std::unique_ptr<Interpreter>> interpreters;
-  std::vector<DeviceSide*> sides;
-  for (const auto& side : sides_) {
-    const auto program = side->programs.find(request.program);
-    if (program == side->programs.end()) continue;
-    interpreters.push_back(std::make_unique<Interpreter>(*program->second, request, side->resources,
-                                                         [bell = bell_] { bell->ring(); }));
-    sides.push_back(side.get());
-  }
-  if (interpreters.empty())
-    throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
-  std::vector<bool> done(interpreters.size(), false);
-  std::size_t left = interpreters.size();
-  int idle_rounds = 0;
-  const auto drain = [&] {
-    bool busy = true;
-    while (busy) {
-      busy = false;
-      for (const auto& side : sides_) busy = side->engine.poll() || busy;
-      for (const auto& interpreter : interpreters) busy = busy || !interpreter->quiescent();
+/// One execution of a program on all devices that have it: advances their interpreters in turns.
+class InProcessTraining::Execution {
+ public:
+  /// Throws Error(kNotFound) if no device has the program.
+  Execution(const std::vector<std::unique_ptr<DeviceSide>>& sides, const StepRequest& request,
+            const std::shared_ptr<WakeFlag>& bell)
+      : sides_(sides), bell_(bell) {
+    for (const auto& side : sides) {
+      const auto program = side->programs.find(request.program);
+      if (program == side->programs.end()) continue;
+      programs_.push_back(program->second);
+      interpreters_.push_back(std::make_unique<Interpreter>(
+          *program->second, request, side->resources, [bell] { bell->ring(); }));
     }
-  };
-  try {
-    while (left > 0) {
-      bool moved = false;
-      for (std::size_t i = 0; i < interpreters.size(); ++i) {
-        if (done[i]) continue;
-        if (interpreters[i]->advance() == Interpreter::Progress::kDone) {
-          done[i] = true;
-          --left;
-          moved = true;
-        }
-      }
-      for (const auto& side : sides_) moved = side->engine.poll() || moved;
+    if (interpreters_.empty())
+      throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
+    done_.resize(interpreters_.size(), false);
+  }
+
+  /// Returns when all devices have run their programs. Throws their first error, or
+  /// Error(kInternal) if no device can progress.
+  void run() {
+    int idle_rounds = 0;
+    while (std::ranges::find(done_, false) != done_.end()) {
+      const bool moved = advance();
       const bool computing = std::ranges::any_of(
-          interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
+          interpreters_, [](const auto& interpreter) { return interpreter->device_busy(); });
       if (!moved && computing) bell_->wait();
       // A shuffled loopback may delay messages for some polls.
       idle_rounds = moved || computing ? 0 : idle_rounds + 1;
-      if (idle_rounds > 1000) {
-        std::vector<Program> programs;
-        std::vector<std::optional<std::size_t>> next;
-        for (std::size_t i = 0; i < interpreters.size(); ++i) {
-          programs.push_back(*sides[i]->programs.at(request.program));
-          next.emplace_back(interpreters[i]->instruction());
-        }
-        throw_error(ErrorCode::kInternal, "deadlock: every device waits:{}",
-                    explain_stall(programs, next));
-      }
+      if (idle_rounds > kMaxIdleRounds) throw_deadlock();
     }
-  } catch (...) {
+  }
+  void cancel() {
     const Error why(ErrorCode::kCancelled, "another device of this run failed");
-    for (const auto& interpreter : interpreters) interpreter->cancel(why);
+    for (const auto& interpreter : interpreters_) interpreter->cancel(why);
+  }
+  /// Completes all transfers and device work in flight.
+  void drain() {
+    bool busy = true;
+    while (busy) {
+      busy = poll_engines();
+      for (const auto& interpreter : interpreters_) busy = busy || !interpreter->quiescent();
+    }
+  }
+  std::vector<StepReport> finish() {
+    std::vector<StepReport> reports;
+    for (const auto& interpreter : interpreters_) reports.push_back(interpreter->finish());
+    return reports;
+  }
+
+ private:
+  static constexpr int kMaxIdleRounds = 1000;
+
+  bool poll_engines() {
+    bool moved = false;
+    for (const auto& side : sides_) moved = side->engine.poll() || moved;
+    return moved;
+  }
+  /// Advances each device as far as it gets. Returns whether a device finished or bytes moved.
+  bool advance() {
+    bool moved = false;
+    for (std::size_t i = 0; i < interpreters_.size(); ++i) {
+      if (done_[i]) continue;
+      done_[i] = interpreters_[i]->advance() == Interpreter::Progress::kDone;
+      moved = moved || done_[i];
+    }
+    return poll_engines() || moved;
+  }
+  [[noreturn]] void throw_deadlock() const {
+    std::vector<Program> programs;
+    std::vector<std::optional<std::size_t>> next;
+    for (std::size_t i = 0; i < interpreters_.size(); ++i) {
+      programs.push_back(*programs_[i]);
+      next.emplace_back(interpreters_[i]->instruction());
+    }
+    throw_error(ErrorCode::kInternal, "deadlock: every device waits:{}",
+                explain_stall(programs, next));
+  }
+
+  const std::vector<std::unique_ptr<DeviceSide>>& sides_;
+  const std::shared_ptr<WakeFlag>& bell_;
+  std::vector<const Program*> programs_;
+  std::vector<std::unique_ptr<Interpreter>> interpreters_;
+  std::vector<bool> done_;
+};
+
+std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
+  const std::lock_guard lock(mutex_);
+  request.execution_number = ++runs_;
+  Execution execution(sides_, request, bell_);
+  try {
+    execution.run();
+  } catch (...) {
+    execution.cancel();
     ledger_.clear();
-    drain();
+    execution.drain();
     throw;
   }
-  drain();
-  std::vector<StepReport> reports;
-  for (const auto& interpreter : interpreters) reports.push_back(interpreter->finish());
-  return reports;
+  execution.drain();
+  return execution.finish();
 }
 
 void InProcessTraining::move(const Program& program) {

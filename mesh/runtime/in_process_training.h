@@ -61,6 +61,7 @@ class InProcessTraining final : public TrainingEngine {
  private:
   struct DeviceSide;
   struct WakeFlag;
+  class Execution;
 
   void open_communicators(const TrainingPlan& plan);
   /// Runs a program that only moves data.

@@ -18,55 +18,80 @@ int node_at(const ActionGraph& graph, std::size_t actor, std::size_t index) {
   return graph.first(actor) + static_cast<int>(index);
 }
 
+/// Builds the order: of the actions that can start, the one that can start first.
+class OrderBuilder {
+ public:
+  OrderBuilder(const Schedule& schedule, const ActionGraph& graph, const VocabularyTimes& times)
+      : schedule_(schedule),
+        graph_(graph),
+        times_(times),
+        chunks_(static_cast<double>(schedule.stages) / static_cast<double>(num_actors())),
+        finish_(num_actors()),
+        ready_(num_actors()) {}
+
+  std::vector<OrderedAction> build() {
+    for (std::size_t actor = 0; actor < num_actors(); ++actor) ready_[actor] = start_of_next(actor);
+    while (const std::optional<std::size_t> first = first_ready()) {
+      append(*first);
+      for (std::size_t actor = 0; actor < num_actors(); ++actor)
+        if (actor == *first || !ready_[actor]) ready_[actor] = start_of_next(actor);
+    }
+    for (std::size_t actor = 0; actor < num_actors(); ++actor)
+      WEFT_CHECK(finish_[actor].size() == schedule_.actors[actor].size(),
+                 "schedule '{}' cannot finish", schedule_.name);
+    return std::move(order_);
+  }
+
+ private:
+  std::size_t num_actors() const { return schedule_.actors.size(); }
+  ActionKind kind_at(std::size_t actor, std::size_t index) const {
+    return schedule_.actors[actor][index].kind;
+  }
+  /// Returns the earliest start of the actor's next action; absent if there is none, or if a
+  /// dependency has not run.
+  std::optional<double> start_of_next(std::size_t actor) const {
+    const std::size_t index = finish_[actor].size();
+    if (index == schedule_.actors[actor].size()) return std::nullopt;
+    double start = index == 0 ? 0 : finish_[actor].back();
+    for (const auto& need : graph_.needs(node_at(graph_, actor, index))) {
+      const ActionPlace place = place_of(graph_, need.node);
+      if (place.index >= finish_[place.actor].size()) return std::nullopt;
+      const double moved = place.actor == actor ? 0
+                                                : times_.between(kind_at(place.actor, place.index),
+                                                                 kind_at(actor, index));
+      start = std::max(start, finish_[place.actor][place.index] + moved);
+    }
+    return start;
+  }
+  std::optional<std::size_t> first_ready() const {
+    std::optional<std::size_t> first;
+    for (std::size_t actor = 0; actor < num_actors(); ++actor)
+      if (ready_[actor] && (!first || *ready_[actor] < *ready_[*first])) first = actor;
+    return first;
+  }
+  void append(std::size_t actor) {
+    const std::size_t index = finish_[actor].size();
+    const double start = *ready_[actor];
+    order_.push_back({{actor, index}, start, start + times_.of(kind_at(actor, index), chunks_)});
+    finish_[actor].push_back(order_.back().finish);
+  }
+
+  const Schedule& schedule_;
+  const ActionGraph& graph_;
+  const VocabularyTimes& times_;
+  const double chunks_;  ///< Stages per actor.
+  std::vector<std::vector<double>> finish_;
+  /// Earliest start of each actor's next action; absent while a dependency has not run.
+  std::vector<std::optional<double>> ready_;
+  std::vector<OrderedAction> order_;
+};
+
 }  // namespace
 
 std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges,
                                          const VocabularyTimes& times) {
   const ActionGraph graph(schedule, edges);
-  const std::size_t actors = schedule.actors.size();
-  const double chunks = static_cast<double>(schedule.stages) / static_cast<double>(actors);
-  std::vector<std::vector<double>> finish(actors);
-  // Earliest start of each actor's next action; absent while a dependency has not run.
-  std::vector<std::optional<double>> ready(actors);
-  std::vector<OrderedAction> order;
-  const auto look = [&](std::size_t actor) {
-    ready[actor].reset();
-    const std::size_t index = finish[actor].size();
-    if (index == schedule.actors[actor].size()) return;
-    double start = index == 0 ? 0 : finish[actor].back();
-    for (const ActionGraph::ActionDependency& need : graph.needs(node_at(graph, actor, index))) {
-      const ActionPlace place = place_of(graph, need.node);
-      if (place.index >= finish[place.actor].size()) return;
-      const double moved = place.actor == actor
-                               ? 0
-                               : times.between(schedule.actors[place.actor][place.index].kind,
-                                               schedule.actors[actor][index].kind);
-      start = std::max(start, finish[place.actor][place.index] + moved);
-    }
-    ready[actor] = start;
-  };
-  for (std::size_t actor = 0; actor < actors; ++actor) look(actor);
-  while (true) {
-    std::optional<std::size_t> first;
-    for (std::size_t actor = 0; actor < actors; ++actor) {
-      if (ready[actor] && (!first || *ready[actor] < *ready[*first])) first = actor;
-    }
-    if (!first) break;
-    const std::size_t index = finish[*first].size();
-    const double start = *ready[*first];
-    const ActionKind kind = schedule.actors[*first][index].kind;
-    order.push_back({{*first, index}, start, start + times.of(kind, chunks)});
-    finish[*first].push_back(order.back().finish);
-    look(*first);
-    for (std::size_t actor = 0; actor < actors; ++actor) {
-      if (!ready[actor]) look(actor);
-    }
-  }
-  for (std::size_t actor = 0; actor < actors; ++actor) {
-    WEFT_CHECK(finish[actor].size() == schedule.actors[actor].size(), "schedule '{}' cannot finish",
-               schedule.name);
-  }
-  return order;
+  return OrderBuilder(schedule, graph, times).build();
 }
 
 ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges,

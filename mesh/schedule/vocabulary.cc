@@ -111,6 +111,20 @@ void check_barriers(const Schedule& schedule, bool has_scores) {
   }
 }
 
+void check_every_actor_has_its_passes(const Passes& passes, bool training) {
+  const std::string all = "every actor has one of each microbatch, or no actor has any";
+  // Requires `kind` on every actor. `why` says so if no actor has it.
+  const auto require = [&](ActionKind kind, const std::string& why) {
+    passes.check_every_actor_has(kind, passes.any(kind) ? all : why);
+  };
+  require(ActionKind::kVocabularyScores, "T, IF and IB go with S on every actor");
+  if (training)
+    require(ActionKind::kVocabularyGrads, "every S has its T, which gives the gradients");
+  if (!passes.any(ActionKind::kInputForward) && !passes.any(ActionKind::kInputBackward)) return;
+  require(ActionKind::kInputForward, "every IB has its IF");
+  if (training) require(ActionKind::kInputBackward, "every IF has its IB");
+}
+
 /// Returns whether every T directly follows the S of its microbatch.
 bool is_interlaced(const Schedule& schedule) {
   for (const std::vector<Action>& actions : schedule.actors) {
@@ -159,11 +173,11 @@ int vocabulary_barriers(VocabularyMode mode) {
 
 void check_vocabulary_passes(const Schedule& schedule, bool training) {
   const Passes passes(schedule);
-  const auto any = [&](ActionKind kind) { return passes.any(kind); };
-  const bool scores = any(ActionKind::kVocabularyScores), grads = any(ActionKind::kVocabularyGrads),
-             input = any(ActionKind::kInputForward), input_grads = any(ActionKind::kInputBackward);
+  const bool grads = passes.any(ActionKind::kVocabularyGrads);
+  const bool input_grads = passes.any(ActionKind::kInputBackward);
+  const bool scores = passes.any(ActionKind::kVocabularyScores);
   if (training) check_barriers(schedule, scores || grads);
-  if (!scores && !grads && !input && !input_grads) return;
+  if (!scores && !grads && !input_grads && !passes.any(ActionKind::kInputForward)) return;
   if (schedule.actors.size() < 2) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}' has vocabulary passes (S, T, IF, IB) on one actor: a vocabulary is "
@@ -175,20 +189,7 @@ void check_vocabulary_passes(const Schedule& schedule, bool training) {
                 "schedule '{}' has T or IB, but only forwards are wanted: leave these out",
                 schedule.name);
   }
-  const std::string all = "every actor has one of each microbatch, or no actor has any";
-  passes.check_every_actor_has(ActionKind::kVocabularyScores,
-                               scores ? all : "T, IF and IB go with S on every actor");
-  if (training) {
-    passes.check_every_actor_has(ActionKind::kVocabularyGrads,
-                                 grads ? all : "every S has its T, which gives the gradients");
-  }
-  if (input || input_grads) {
-    passes.check_every_actor_has(ActionKind::kInputForward, input ? all : "every IB has its IF");
-    if (training) {
-      passes.check_every_actor_has(ActionKind::kInputBackward,
-                                   input_grads ? all : "every IF has its IB");
-    }
-  }
+  check_every_actor_has_its_passes(passes, training);
   check_scores_come_first(schedule);
 }
 

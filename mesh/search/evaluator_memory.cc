@@ -64,15 +64,15 @@ void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
     }
   }
   const auto memory_of = [&](int actor) -> MemoryTimeline& { return memory_[actor]; };
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Lane& lane = lanes_[l];
+  for (std::size_t l = 0; l < events_.lanes().size(); ++l) {
+    const EdgeLane& lane = events_.lanes()[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {
       if (lane.exists) {
-        const Tensor& one = tensor(l, i);
+        const LaneTransfers::Tensor& one = transfers_.tensor(l, i);
         memory_of(lane.from_actor).hold(one.made, one.end, lane.bytes);
         memory_of(lane.to_actor).hold(one.start, one.used, lane.bytes);
       } else if (lane.from_actor == lane.to_actor) {
-        const std::vector<double>& end = l % 2 == 0 ? forward_end : input_end;
+        const std::vector<double>& end = ActionEvents::is_backward(l) ? input_end : forward_end;
         memory_of(lane.to_actor)
             .hold(end[lane.from_stage * microbatches_ + i], end[lane.to_stage * microbatches_ + i],
                   lane.bytes);

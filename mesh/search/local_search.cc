@@ -8,16 +8,20 @@
 namespace weft::mesh {
 namespace {
 
+/// Returns whether two actions, one of them a vocabulary pass, must keep their order: microbatches
+/// stay in order, and S comes before T. The simulation detects violations of other dependencies.
+bool keep_vocabulary_order(const Action& a, const Action& b) {
+  const auto of_output = [](const Action& one) {
+    return one.kind == ActionKind::kVocabularyScores || one.kind == ActionKind::kVocabularyGrads;
+  };
+  return a.kind == b.kind || (of_output(a) && of_output(b) && a.microbatch == b.microbatch);
+}
+
 /// Returns whether two actions of an actor must keep their order. Microbatches stay in order on
 /// every stage, so that each edge and each gradient sum sees them in order. A microbatch runs F, I,
-/// W, and S before T. The simulation detects violations of other dependencies of vocabulary passes.
+/// W.
 bool keep_order(const Action& a, const Action& b) {
-  if (is_vocabulary_pass(a.kind) || is_vocabulary_pass(b.kind)) {
-    const auto of_output = [](const Action& one) {
-      return one.kind == ActionKind::kVocabularyScores || one.kind == ActionKind::kVocabularyGrads;
-    };
-    return a.kind == b.kind || (of_output(a) && of_output(b) && a.microbatch == b.microbatch);
-  }
+  if (is_vocabulary_pass(a.kind) || is_vocabulary_pass(b.kind)) return keep_vocabulary_order(a, b);
   if (a.stage != b.stage) return false;
   if (a.microbatch == b.microbatch || !has_microbatch(a.kind) || !has_microbatch(b.kind))
     return true;

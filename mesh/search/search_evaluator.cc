@@ -1,8 +1,6 @@
 #include "mesh/search/internal/search_evaluator.h"
 
 #include <algorithm>
-#include <functional>
-#include <tuple>
 
 namespace weft::mesh {
 
@@ -17,11 +15,12 @@ bool SearchEvaluator::supports(const SearchRequest& request) {
 }
 
 SearchEvaluator::SearchEvaluator(const SearchRequest& request)
-    : request_(request), microbatches_(request.microbatches) {
+    : request_(request),
+      microbatches_(request.microbatches),
+      events_(request),
+      transfers_(request, events_.lanes()) {
   const std::size_t stages = request.actor_of_stage.size();
   const std::size_t actors = num_actors(request.actor_of_stage);
-  add_lanes();
-  add_programs();
   reduce_.assign(actors, 0);
   work_of_stages_.assign(actors, 0);
   std::vector<double> optimizer(actors, 0);
@@ -39,118 +38,14 @@ SearchEvaluator::SearchEvaluator(const SearchRequest& request)
   cursors_.resize(actors);
   first_.resize(actors + 1);
   memory_.resize(actors);
-  tensors_.resize(lanes_.size() * microbatches_);
-  takes_turns_ = !request.costs.nic_of_actor.empty();
-  if (!takes_turns_) return;
-  for (Lane& lane : lanes_) {
-    lane.out = request.costs.nic_of_actor[lane.from_actor];
-    lane.in = request.costs.nic_of_actor[lane.to_actor];
-  }
-  out_.resize(request.costs.num_nics());
-  in_.resize(out_.size());
-}
-
-void SearchEvaluator::add_lanes() {
-  for (const EdgeCosts& edge : request_.costs.edges) {
-    holds_tensors_ = holds_tensors_ || edge.edge.bytes > 0;
-    for (const bool backward : {false, true}) {
-      Lane lane;
-      lane.from_stage = backward ? edge.edge.to : edge.edge.from;
-      lane.to_stage = backward ? edge.edge.from : edge.edge.to;
-      lane.from_actor = request_.actor_of_stage[lane.from_stage];
-      lane.to_actor = request_.actor_of_stage[lane.to_stage];
-      lane.exists = lane.from_actor != lane.to_actor &&
-                    (backward ? edge.backward_timing : edge.forward_timing).exists;
-      lane.seconds = backward ? edge.backward : edge.forward;
-      lane.bytes = edge.edge.bytes;
-      lanes_.push_back(lane);
-    }
-  }
-}
-
-void SearchEvaluator::add_programs() {
-  for (int stage = 0; stage < std::ssize(request_.actor_of_stage); ++stage) {
-    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
-                                  ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
-      add_program(stage, kind);
-    }
-  }
-}
-
-/// Returns the stages of the same actor whose tensors the action uses.
-std::vector<int> SearchEvaluator::stages_before(int stage, ActionKind kind) const {
-  std::vector<int> stages;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Lane& lane = lanes_[l];
-    if (carries(l, kind) && lane.from_actor == lane.to_actor && lane.to_stage == stage)
-      stages.push_back(lane.from_stage);
-  }
-  return stages;
-}
-
-/// Returns the sorted tensor events of an action. StepGraph cuts the same action into pieces.
-std::vector<SearchEvaluator::TensorEvent> SearchEvaluator::tensor_events(int stage,
-                                                                         ActionKind kind) const {
-  const StageCosts& costs = request_.costs.stages[stage];
-  const double whole = time_until(costs, kind, 1, 1);
-  std::vector<TensorEvent> events;
-  bool cut = false;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Lane& lane = lanes_[l];
-    if (!carries(l, kind) || !lane.exists) continue;
-    const EdgeCosts& edge = request_.costs.edges[l / 2];
-    const TensorTiming& when = is_backward(l) ? edge.backward_timing : edge.forward_timing;
-    if (lane.from_stage == stage) {
-      const double made = time_until(costs, kind, when.produced_at, when.produced_at_weights);
-      events.push_back({made, when.produced_step, true, static_cast<int>(l)});
-      cut = cut || made < whole;
-    } else if (lane.to_stage == stage) {
-      const double needed = time_until(costs, kind, when.needed_at, when.needed_at_weights);
-      events.push_back({needed, when.needed_step, false, static_cast<int>(l)});
-      cut = cut || needed > 0;
-    }
-  }
-  std::ranges::sort(events, {}, [&](const TensorEvent& event) {
-    return cut ? std::tuple(event.position, event.step, event.makes, event.lane)
-               : std::tuple(0.0, 0, event.makes, event.lane);
-  });
-  return events;
-}
-
-void SearchEvaluator::add_program(int stage, ActionKind kind) {
-  Program program;
-  program.stages_before = stages_before(stage, kind);
-  program.first = program.start = events_.size();
-  double done = 0, lost = request_.costs.dispatch_time;
-  for (const TensorEvent& at : tensor_events(stage, kind)) {
-    Event event{at.position - done, at.lane, at.makes};
-    if (event.before > 0 || event.makes) {
-      event.before += lost;
-      lost = 0;
-    } else if (program.start == events_.size()) {
-      ++program.start;
-    }
-    done = at.position;
-    events_.push_back(event);
-  }
-  program.past = events_.size();
-  program.rest = time_until(request_.costs.stages[stage], kind, 1, 1) - done + lost;
-  programs_.push_back(std::move(program));
 }
 
 void SearchEvaluator::reset(const Schedule& schedule) {
   const std::size_t actors = cursors_.size();
   std::ranges::fill(stages_, Stage{});
   std::ranges::fill(cursors_, Cursor{});
-  for (Lane& lane : lanes_) {
-    lane.made = lane.moved = lane.used = 0;
-    lane.queued = false;
-    lane.free_at = 0;
-  }
+  transfers_.reset();
   queue_.clear();
-  turns_.clear();
-  std::ranges::fill(out_, Interface{});
-  std::ranges::fill(in_, Interface{});
   for (std::size_t actor = 0; actor < actors; ++actor) {
     first_[actor + 1] = first_[actor] + schedule.actors[actor].size();
     queue_.push_back(actors - 1 - actor);
@@ -184,9 +79,9 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
   Outcome outcome;
   reset(schedule);
   std::size_t done = 0;
-  while (!queue_.empty() || !turns_.empty()) {
+  while (!queue_.empty() || transfers_.has_turns()) {
     if (queue_.empty()) {
-      move_in_turn();
+      wake_receiver(transfers_.move_in_turn());
       continue;
     }
     const std::size_t actor = queue_.back();
@@ -205,13 +100,13 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
   outcome.too_slow = outcome.step > longest_step;
   outcome.fits = true;
   if (outcome.too_slow || (request_.memory_of_actor.empty() && !with_peak)) return outcome;
-  if (holds_tensors_) sweep_tensors(schedule, outcome);
+  if (events_.holds_tensors()) sweep_tensors(schedule, outcome);
   else sweep_activations(schedule, outcome);
   return outcome;
 }
 
 /// Returns whether the actor's own stages permit the action now.
-bool SearchEvaluator::begin(const Action& action, const Program& program) const {
+bool SearchEvaluator::begin(const Action& action, const ActionEvents::Program& program) const {
   const std::size_t microbatch = action.microbatch;
   const Stage& own = stages_[action.stage];
   switch (action.kind) {
@@ -230,87 +125,24 @@ bool SearchEvaluator::begin(const Action& action, const Program& program) const 
   }
 }
 
-void SearchEvaluator::end(const Action& action, const Program& program, double time) {
+void SearchEvaluator::end(const Action& action, const ActionEvents::Program& program, double time) {
   Stage& own = stages_[action.stage];
   own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
-    if (events_[e].makes) continue;
-    tensor(events_[e].lane, action.microbatch).used = time;
-    ++lanes_[events_[e].lane].used;
-    if (takes_turns_) queue_transfer(events_[e].lane);
+    const ActionEvents::Event& event = events_.event(e);
+    if (!event.makes) transfers_.use(event.lane, action.microbatch, time);
   }
 }
 
-void SearchEvaluator::wake_receiver(int l) {
-  const std::size_t receiver = lanes_[l].to_actor;
+void SearchEvaluator::wake_receiver(int lane) {
+  const std::size_t receiver = events_.lanes()[lane].to_actor;
   Cursor& cursor = cursors_[receiver];
-  if (cursor.blocked_on != l || cursor.queued) return;
+  if (cursor.blocked_on != lane || cursor.queued) return;
   cursor.blocked_on = -1;
   cursor.queued = true;
   queue_.push_back(receiver);
-}
-
-/// Returns the time at which a completed tensor can move, interfaces aside.
-double SearchEvaluator::ready_to_move(int l, std::size_t microbatch) {
-  Tensor& moved = tensor(l, microbatch);
-  const double lane_free = lanes_[l].free_at;
-  moved.start = moved.made;
-  moved.held_up = HeldUp::kByMaking;
-  if (lane_free > moved.start) {
-    moved.start = lane_free;
-    moved.held_up = HeldUp::kByLane;
-  }
-  const std::size_t credits = request_.simulation.credits;
-  if (credits > 0 && microbatch >= credits && tensor(l, microbatch - credits).used > moved.start) {
-    moved.start = tensor(l, microbatch - credits).used;
-    moved.held_up = HeldUp::kByCredit;
-  }
-  return moved.start;
-}
-
-/// Computes a transfer without interfaces.
-void SearchEvaluator::move(int l, std::size_t microbatch) {
-  Lane& lane = lanes_[l];
-  tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
-}
-
-/// Queues the lane's next tensor if all its dependencies are known.
-void SearchEvaluator::queue_transfer(int l) {
-  Lane& lane = lanes_[l];
-  const std::size_t credits = request_.simulation.credits;
-  if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits))
-    return;
-  lane.queued = true;
-  turns_.push_back({ready_to_move(l, lane.moved), l});
-  std::ranges::push_heap(turns_, std::greater<>());
-}
-
-/// Computes the next transfer in order of time.
-void SearchEvaluator::move_in_turn() {
-  std::ranges::pop_heap(turns_, std::greater<>());
-  const int l = turns_.back().lane;
-  turns_.pop_back();
-  Lane& lane = lanes_[l];
-  Tensor& moved = tensor(l, lane.moved);
-  // Transfers between actors of one interface do not use it.
-  if (lane.out != lane.in) {
-    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) {
-      if (side->free_at <= moved.start) continue;
-      moved.start = side->free_at;
-      moved.held_up = HeldUp::kByInterface;
-      moved.after = side->last;
-    }
-    const int place = l * static_cast<int>(microbatches_) + static_cast<int>(lane.moved);
-    for (Interface* side : {&out_[lane.out], &in_[lane.in]})
-      *side = {moved.start + lane.seconds, place};
-  }
-  moved.end = lane.free_at = moved.start + lane.seconds;
-  ++lane.moved;
-  lane.queued = false;
-  queue_transfer(l);
-  wake_receiver(l);
 }
 
 SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
@@ -322,7 +154,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
     const Action& action = actions[cursor.index];
-    const Program& program = programs_[program_of(action)];
+    const ActionEvents::Program& program = events_.program(action);
     const std::size_t microbatch = action.microbatch;
     if (!cursor.begun) {
       if (!begin(action, program)) return Progress::kImpossible;
@@ -331,18 +163,16 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
       cursor.now = {};
     }
     for (; cursor.event < program.past; ++cursor.event) {
-      const Event& event = events_[cursor.event];
+      const ActionEvents::Event& event = events_.event(cursor.event);
       if (cursor.event == program.start) cursor.now.start = time;
-      Lane& lane = lanes_[event.lane];
       if (!event.makes) {
-        if ((takes_turns_ ? lane.moved : lane.made) <= microbatch) {
+        if (!transfers_.is_known(event.lane, microbatch)) {
           cursor.blocked_on = event.lane;
           cursor.time = time;
           return Progress::kBlocked;
         }
         time += event.before;
-        if (!takes_turns_) move(event.lane, microbatch);
-        const double arrives = tensor(event.lane, microbatch).end;
+        const double arrives = transfers_.arrival(event.lane, microbatch);
         if (arrives > time) {
           cursor.idle += arrives - time;
           cursor.now.lane = event.lane;
@@ -352,10 +182,8 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
         continue;
       }
       time += event.before;
-      tensor(event.lane, microbatch).made = time;
-      ++lane.made;
-      if (takes_turns_) queue_transfer(event.lane);
-      else wake_receiver(event.lane);
+      transfers_.make(event.lane, microbatch, time);
+      if (!transfers_.takes_turns()) wake_receiver(event.lane);
     }
     if (program.start == program.past) cursor.now.start = time;
     time += program.rest;
@@ -369,23 +197,25 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
 }
 
 std::vector<std::pair<int, int>> SearchEvaluator::blocked_by_order(const Schedule& schedule) const {
-  std::vector<int> place(programs_.size() * microbatches_, -1);
+  std::vector<int> place(events_.num_programs() * microbatches_, -1);
   std::size_t actor = 0;
   for (std::size_t a = 0; a < cursors_.size(); ++a) {
     for (std::size_t i = 0; i < schedule.actors[a].size(); ++i) {
       const Action& action = schedule.actors[a][i];
-      place[program_of(action) * microbatches_ + action.microbatch] = i;
+      place[ActionEvents::index_of(action) * microbatches_ + action.microbatch] = i;
     }
     if (cursors_[a].time > cursors_[actor].time) actor = a;
   }
   /// Returns the index of the action of this kind, or of the B that includes it.
   const auto place_of = [&](int stage, bool backward, std::size_t microbatch) {
     const auto at = [&](ActionKind kind) {
-      return place[program_of({stage, kind, 0}) * microbatches_ + microbatch];
+      return place[ActionEvents::index_of({stage, kind, 0}) * microbatches_ + microbatch];
     };
     if (!backward) return at(ActionKind::kForward);
     return std::max(at(ActionKind::kInputGrad), at(ActionKind::kBackward));
   };
+  using HeldUp = LaneTransfers::HeldUp;
+  const auto held_up = [&](std::size_t tensor) { return transfers_.at(tensor).held_up; };
   std::vector<std::pair<int, int>> found;
   int index = std::ssize(schedule.actors[actor]) - 1;
   while (index >= 0) {
@@ -396,15 +226,13 @@ std::vector<std::pair<int, int>> SearchEvaluator::blocked_by_order(const Schedul
       continue;
     }
     auto at = one.lane * microbatches_ + schedule.actors[actor][index].microbatch;
-    for (;
-         tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
-      at = tensors_[at].held_up == HeldUp::kByLane ? at - 1
-                                                   : static_cast<std::size_t>(tensors_[at].after);
-    }
-    const Lane& lane = lanes_[at / microbatches_];
-    const bool backward = at / microbatches_ % 2 == 1;
+    while (held_up(at) == HeldUp::kByLane || held_up(at) == HeldUp::kByInterface)
+      at = held_up(at) == HeldUp::kByLane ? at - 1
+                                          : static_cast<std::size_t>(transfers_.at(at).after);
+    const EdgeLane& lane = events_.lanes()[at / microbatches_];
+    const bool backward = ActionEvents::is_backward(at / microbatches_);
     const std::size_t microbatch = at % microbatches_;
-    if (tensors_[at].held_up == HeldUp::kByCredit) {
+    if (held_up(at) == HeldUp::kByCredit) {
       actor = lane.to_actor;
       index = place_of(lane.to_stage, backward, microbatch - request_.simulation.credits);
     } else {

@@ -34,6 +34,34 @@ BackwardReads backward_reads(const MeshPartition& part, StageId stage) {
   return reads;
 }
 
+/// Values of the output layer on the spanning mesh.
+struct ScoreValues {
+  std::set<LocalId> made;           ///< Made or received by an S before its exchange.
+  std::set<LocalId> read_late;      ///< Read by the steps of an S that follow its exchange.
+  std::set<LocalId> read_by_grads;  ///< Read by T.
+};
+
+ScoreValues score_values(const MeshPartition& part, StageId output, int vocabulary_barriers) {
+  const std::vector<std::size_t> deferred = deferred_score_steps(part, output, vocabulary_barriers);
+  const std::set<std::size_t> late(deferred.begin(), deferred.end());
+  ScoreValues values;
+  for (std::size_t i = 0; i < part.steps.size(); ++i) {
+    const Step& step = part.steps[i];
+    if (step.stage != output) continue;
+    const bool is_late = late.contains(i), first = step.pass == Pass::kForward && !is_late;
+    if (first)
+      for (const LocalId made : outputs_of(step)) values.made.insert(made);
+    for (const LocalId read : inputs_of(step)) {
+      const LocalOrigin origin = part.locals[read].origin;
+      if (origin == LocalOrigin::kParameter) continue;
+      if (first && origin == LocalOrigin::kReceived) values.made.insert(read);
+      if (is_late) values.read_late.insert(read);
+      else if (!first) values.read_by_grads.insert(read);
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 double local_bytes(const Partition& partition, MeshId mesh, LocalId local) {
@@ -71,28 +99,13 @@ StageMemory stage_memory(const Partition& partition, StageId stage) {
 
 VocabularyMemory vocabulary_memory(const Partition& partition, int vocabulary_barriers) {
   const MeshId mesh = *partition.spanning_mesh();
-  const MeshPartition& part = partition.per_mesh[mesh];
   const auto& [output, input] = *partition.vocabulary;
-  const std::vector<std::size_t> late = deferred_score_steps(part, output, vocabulary_barriers);
-  const std::set<std::size_t> rest(late.begin(), late.end());
-  std::set<LocalId> made_by_scores, for_grads, for_rest;
-  for (std::size_t i = 0; i < part.steps.size(); ++i) {
-    const Step& step = part.steps[i];
-    if (step.stage != output) continue;
-    const bool first = step.pass == Pass::kForward && !rest.contains(i);
-    for (const LocalId made : outputs_of(step))
-      if (first) made_by_scores.insert(made);
-    for (const LocalId read : inputs_of(step)) {
-      if (part.locals[read].origin == LocalOrigin::kParameter) continue;
-      if (first && part.locals[read].origin == LocalOrigin::kReceived) made_by_scores.insert(read);
-      if (rest.contains(i)) for_rest.insert(read);
-      else if (!first) for_grads.insert(read);
-    }
-  }
+  const ScoreValues values = score_values(partition.per_mesh[mesh], output, vocabulary_barriers);
   VocabularyMemory memory;
-  for (const LocalId local : made_by_scores) {
-    if (for_grads.contains(local)) memory.scores += local_bytes(partition, mesh, local);
-    else if (for_rest.contains(local)) memory.partial += local_bytes(partition, mesh, local);
+  for (const LocalId local : values.made) {
+    if (values.read_by_grads.contains(local)) memory.scores += local_bytes(partition, mesh, local);
+    else if (values.read_late.contains(local))
+      memory.partial += local_bytes(partition, mesh, local);
   }
   if (!input) return memory;
   for (const MeshEdge& edge : partition.edges)

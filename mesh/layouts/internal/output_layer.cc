@@ -28,6 +28,24 @@ std::string vocabulary_axis(const Graph& graph, const Node& linear) {
   return weights->axes[linear.op.kind == OpKind::kLinear ? 1 : 0];
 }
 
+/// Returns the linear that makes the logits, whose last dimension must be the vocabulary.
+NodeId producer_of_logits(const Graph& graph, ValueId logits) {
+  const std::string& name = graph.value(logits).name;
+  const std::optional<NodeId> linear = graph.value(logits).producer;
+  if (!linear) refuse(fmt::format("the logits '{}' of this model are an input of it", name));
+  const Node& product = graph.node(*linear);
+  if (product.op.kind != OpKind::kLinear && product.op.kind != OpKind::kLinearInputGrad)
+    refuse(fmt::format("the logits '{}' of this model come from {}", name,
+                       to_string(product.op.kind)));
+  const std::string axis = vocabulary_axis(graph, product);
+  if (axis != kVocabulary)
+    refuse(axis.empty() ? fmt::format("the weights of this model's last linear, '{}', are not a "
+                                      "parameter of two dimensions",
+                                      graph.value(product.inputs[1]).name)
+                        : fmt::format("the logits '{}' of this model are over '{}'", name, axis));
+  return *linear;
+}
+
 }  // namespace
 
 OutputLayer output_layer(const TrainingGraph& model) {
@@ -38,31 +56,19 @@ OutputLayer output_layer(const TrainingGraph& model) {
     refuse(fmt::format("the loss '{}' of this model is {}", graph.value(model.loss).name,
                        to_string(cross_entropy.op.kind)));
   const ValueId logits = cross_entropy.inputs[0];
-  const std::string& name = graph.value(logits).name;
-  const std::optional<NodeId> linear = graph.value(logits).producer;
-  if (!linear) refuse(fmt::format("the logits '{}' of this model are an input of it", name));
-  const Node& product = graph.node(*linear);
-  if (product.op.kind != OpKind::kLinear && product.op.kind != OpKind::kLinearInputGrad)
-    refuse(fmt::format("the logits '{}' of this model come from {}", name,
-                       to_string(product.op.kind)));
-  const std::string axis = vocabulary_axis(graph, product);
-  if (axis != kVocabulary)
-    refuse(axis.empty()
-               ? fmt::format("the weights of this model's last linear, '{}', are not a parameter "
-                             "of two dimensions",
-                             graph.value(product.inputs[1]).name)
-               : fmt::format("the logits '{}' of this model are over '{}'", name, axis));
-  OutputLayer layer{*linear, loss};
+  OutputLayer layer{producer_of_logits(graph, logits), loss};
+  const Node& product = graph.node(layer.linear);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     const bool is_gradient = node.forward == loss;
     if (is_gradient) layer.loss_grad = NodeId(i);
     for (const ValueId input : node.inputs)
       if (input == logits && !is_gradient && NodeId(i) != loss)
-        refuse(fmt::format("the logits '{}' of this model are used by {} '{}' too", name,
-                           to_string(node.op.kind), graph.value(node.outputs[0]).name));
-    if (node.forward == linear && graph.value(node.outputs[0]).gradient_of == product.inputs[0] &&
-        node.pass == Pass::kInputGrad)
+        refuse(fmt::format("the logits '{}' of this model are used by {} '{}' too",
+                           graph.value(logits).name, to_string(node.op.kind),
+                           graph.value(node.outputs[0]).name));
+    if (node.forward == layer.linear && node.pass == Pass::kInputGrad &&
+        graph.value(node.outputs[0]).gradient_of == product.inputs[0])
       layer.input_grad = NodeId(i);
   }
   return layer;

@@ -1,4 +1,4 @@
-#include "mesh/program/step_emitter.h"
+#include "mesh/program/internal/step_emitter.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
   emitters_.resize(n);
   for (std::size_t actor = 0; actor < n; ++actor)
     for (auto& compiler : compilers)
-      if (compiler->has_ranks_of(actor)) compilers_[actor].push_back(compiler.get());
+      if (compiler->emitters.has_ranks_of(actor)) compilers_[actor].push_back(compiler.get());
   for (const MeshId mesh : partition.meshes.ids()) {
     if (partition.spans(mesh)) {
       spanning_ = compilers[mesh].get();
@@ -34,11 +34,11 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
 void StepEmitter::emit_lanes() {
   const auto deferred = place_deferred_scores();
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
-    for (MeshCompiler* compiler : compilers_[actor]) compiler->post_first_receives(actor);
+    for (MeshCompiler* compiler : compilers_[actor]) compiler->edges.post_first_receives(actor);
     const std::size_t actions = schedule_.actors[actor].size();
     for (std::size_t i = 0; i < actions; ++i) {
       emit_action({actor, i}, deferred[actor][i]);
-      for (MeshCompiler* compiler : compilers_[actor]) compiler->finish_action({actor, i});
+      for (MeshCompiler* compiler : compilers_[actor]) compiler->edges.finish_action({actor, i});
     }
     for (const DeferredScores& half : deferred[actor][actions])
       emit_deferred_scores(actor, half.microbatch);
@@ -57,14 +57,14 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
         emit_deferred_scores(actor, action.microbatch);
     std::vector<OutgoingTensor> made;
     for (const auto& compiler : all_)
-      for (OutgoingTensor& tensor : compiler->take_ready_tensors())
+      for (OutgoingTensor& tensor : compiler->edges.take_ready_tensors())
         made.push_back(std::move(tensor));
     return made;
   };
   const auto move = [&](const OutgoingTensor& outgoing) {
     const MeshEdge& edge = edges[outgoing.edge].edge;
-    all_[edge.from_mesh]->emit_blocking_transfer(outgoing);
-    all_[edge.to_mesh]->emit_blocking_transfer(outgoing);
+    all_[edge.from_mesh]->edges.emit_blocking_transfer(outgoing);
+    all_[edge.to_mesh]->edges.emit_blocking_transfer(outgoing);
   };
   walk_global_order(order_, run, move);
 }
@@ -85,13 +85,13 @@ void StepEmitter::emit_action(const ActionPlace& place,
   };
   emit_until(0);
   begin(false);
-  MeshCompiler::Between between;
+  ActionEmitter::Between between;
   if (next != deferred.end()) {
     between = [&](double done) {
       if (emit_until(done)) begin(true);
     };
   }
-  for (MeshCompiler* compiler : compilers_[place.actor]) compiler->emit_action(place, between);
+  for (MeshCompiler* compiler : compilers_[place.actor]) compiler->actions.emit(place, between);
   emit_until(1);
 }
 
@@ -100,7 +100,7 @@ void StepEmitter::emit_deferred_scores(std::size_t actor, int microbatch) {
   const auto scores = std::ranges::find(actions, ActionKind::kVocabularyScores, &Action::kind);
   for (Emitter* emitter : emitters_[actor])
     emitter->begin({scores->stage, ActionKind::kVocabularyScores, microbatch, true});
-  spanning_->emit_deferred_scores(actor, microbatch);
+  spanning_->actions.emit_deferred_scores(actor, microbatch);
 }
 
 bool StepEmitter::has_deferred_scores() const {

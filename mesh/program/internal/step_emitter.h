@@ -6,8 +6,8 @@
 
 #include "mesh/program/compile.h"
 #include "mesh/program/emitter.h"
+#include "mesh/program/internal/mesh_compiler.h"
 #include "mesh/program/lanes.h"
-#include "mesh/program/mesh_compiler.h"
 #include "mesh/schedule/action_order.h"
 
 namespace weft::mesh {

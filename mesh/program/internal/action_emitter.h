@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mesh/program/internal/action_steps.h"
+#include "mesh/program/internal/gradient_reduction.h"
+#include "mesh/program/internal/mesh_edges.h"
+
+namespace weft::mesh {
+
+/// Emits the actions of a schedule on one mesh: ops, moves within the mesh, sums of gradients, and
+/// sends to other meshes.
+///
+/// Emits each action for all devices of its actor side by side: they differ only in regions, in the
+/// devices that send, and in the devices that add a bias.
+class ActionEmitter {
+ public:
+  /// Adds the transfers of moves and the losses to the programs. Borrows all arguments.
+  ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
+                const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
+                GradientReduction& reduction, MeshEdges& edges, const CompileOptions& options);
+
+  /// Called after each step of an action, with the share of the action's time that has passed.
+  using Between = std::function<void(double done)>;
+  /// Emits the part of an actor's action that runs on this mesh. Call for all actions in order.
+  void emit(ActionPlace place, const Between& between = {});
+  /// Emits the second half of an actor's S, which follows the exchange of statistics.
+  void emit_deferred_scores(int actor, int microbatch);
+
+ private:
+  using Round = ActionStep::Round;
+  /// Microbatch and ranks for which an action runs its steps.
+  struct Scope {
+    int microbatch = 0;
+    const std::vector<int>& ranks;
+  };
+  void add_move_transfers();
+  void add_losses();
+  /// Returns the stage of this mesh that the action runs; absent if the action runs elsewhere.
+  std::optional<StageId> stage_here(const Action& action) const;
+  double nominal_seconds_of(const ActionStep& one) const;
+
+  void emit_step(const ActionStep& one, const Scope& scope);
+  void emit_compute(const ComputeStep& step, Round round, const Scope& scope);
+  std::vector<std::uint32_t> inputs_of_op(const ComputeStep& step, int microbatch, int rank);
+  /// Returns the buffer of an output that is not added to a gradient sum directly.
+  std::uint32_t output_buffer(LocalId output, Round round, int microbatch, int rank);
+  void emit_move(std::size_t step, Round round, const Scope& scope);
+  void add_gradient(LocalId id, const Scope& scope);
+
+  const MeshView mesh_;
+  const MeshEmitters& emitters_;
+  const Schedule& schedule_;
+  const ActionSteps& steps_;
+  MeshBuffers& buffers_;
+  GradientSums& sums_;
+  GradientReduction& reduction_;
+  MeshEdges& edges_;
+  const CompileOptions& options_;
+  /// Index into Program::transfers, by step and rank; empty for steps without communication.
+  std::vector<std::vector<std::uint32_t>> move_transfers_;
+  /// Likewise, for recomputations. A move has a second transfer there, as it runs twice for the
+  /// same microbatch.
+  std::vector<std::vector<std::uint32_t>> recompute_transfers_;
+  /// Index into Program::persistents, by rank; empty if the loss is on another mesh.
+  std::vector<std::int32_t> losses_;
+};
+
+}  // namespace weft::mesh
