@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "apps/parquet_plugin/arrow_files.h"
+#include "apps/parquet/plugin/arrow_files.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 

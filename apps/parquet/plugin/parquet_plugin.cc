@@ -2,7 +2,7 @@
 // links Arrow and Parquet.
 #include <arrow/config.h>
 
-#include "apps/parquet_plugin/arrow_files.h"
+#include "apps/parquet/plugin/arrow_files.h"
 
 namespace weft::apps {
 namespace {

@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-#include "apps/parquet_plugin/arrow_files.h"
+#include "apps/parquet/plugin/arrow_files.h"
 #include "core/base/error.h"
 #include "core/tensor/float16.h"
 
