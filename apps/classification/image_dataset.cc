@@ -1,11 +1,11 @@
-#include "apps/images/image_dataset.h"
+#include "apps/classification/image_dataset.h"
 
 #include <cmath>
 #include <filesystem>
 #include <utility>
 
-#include "apps/images/idx_file.h"
-#include "apps/images/image_folder.h"
+#include "apps/classification/idx_file.h"
+#include "apps/classification/image_folder.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/base/sha256.h"

@@ -1,8 +1,8 @@
-#include "apps/images/image_data_config.h"
+#include "apps/classification/image_data_config.h"
 
 #include <filesystem>
 
-#include "apps/images/image_folder.h"
+#include "apps/classification/image_folder.h"
 #include "core/base/error.h"
 
 namespace weft::apps {

@@ -1,12 +1,12 @@
-#include "apps/images/image_dataset.h"
+#include "apps/classification/image_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "apps/images/idx_file.h"
-#include "apps/images/image_folder.h"
+#include "apps/classification/idx_file.h"
+#include "apps/classification/image_folder.h"
 #include "core/config/config_document.h"
 #include "tests/support/image_files.h"
 #include "tests/support/scratch_folder.h"

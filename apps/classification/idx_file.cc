@@ -1,4 +1,4 @@
-#include "apps/images/idx_file.h"
+#include "apps/classification/idx_file.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "apps/images/image_folder.h"
+#include "apps/classification/image_folder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

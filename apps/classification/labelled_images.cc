@@ -1,4 +1,4 @@
-#include "apps/images/labelled_images.h"
+#include "apps/classification/labelled_images.h"
 
 #include <algorithm>
 #include <cmath>

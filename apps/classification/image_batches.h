@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/classification/image_dataset.h"
 #include "apps/data/row_sampler.h"
 #include "apps/data/spread_order.h"
-#include "apps/images/image_dataset.h"
 #include "mesh/runtime/batch_source.h"
 
 namespace weft::apps {

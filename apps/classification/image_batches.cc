@@ -1,4 +1,4 @@
-#include "apps/images/image_batches.h"
+#include "apps/classification/image_batches.h"
 
 #include <cstring>
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/classification/image_data_config.h"
+#include "apps/classification/labelled_images.h"
 #include "apps/data/row_sampler.h"
-#include "apps/images/image_data_config.h"
-#include "apps/images/labelled_images.h"
 
 namespace weft::apps {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/classification/labelled_images.h"
 #include "apps/data/picture.h"
-#include "apps/images/labelled_images.h"
 
 namespace weft::apps {
 
