@@ -30,7 +30,7 @@ std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool
   return arms;
 }
 
-void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_papers(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   const auto add = [&](const std::string& model, const std::string& text, bool on_request_only) {
     PipelineCase one{model, model, text, {}, {}, {}, false, on_request_only};
     one.model.name = model;
@@ -51,7 +51,7 @@ void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options
   add("u-transformer-1b-batch", "the same for 1.1 B parameters", true);
 }
 
-void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_real(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   // PyTorch has gpipe too, and `auto` may use as much memory as gpipe.
   std::vector<std::string> schedules = options.schedules;
   if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end())
@@ -82,7 +82,7 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
 }
 
 /// Adds real compute over links so fast that transfers hardly matter.
-void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_real_bubble(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   PipelineCase one{"bubble-real",
                    "bubble-real",
                    "bubbles of real compute, transfers of a hundredth of it",
@@ -100,7 +100,7 @@ void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& op
 }
 
 /// Adds chains of equal emulated stages.
-void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_chains(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   const auto chain = [&](const std::string& group, int stages, double ratio,
                          const std::string& text) {
     PipelineCase one{group, group, text, {}, {}, {}, false, false};
@@ -146,7 +146,7 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
 }
 
 /// Adds replicas on hosts of their own with large gradients, to compare when to sum them.
-void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_reductions(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   for (const double ratio : {0.5, 1.0, 2.0}) {
     PipelineCase one{fmt::format("reduction-{:g}", ratio),
                      "reduction",
@@ -174,7 +174,7 @@ void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& opt
 
 /// Adds a large vocabulary, with the output layer on the last stage or shared by all (arXiv
 /// 2411.05288).
-void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+void append_vocabularies(std::vector<PipelineCase>& cases, const PipelineBenchOptions& options) {
   const auto add = [&](std::int64_t sequence, std::int64_t thousands, std::vector<Arm> arms,
                        const std::string& name, const std::string& text) {
     PipelineCase one{name, name.substr(0, name.rfind('-')), text, {}, {}, std::move(arms)};
@@ -236,7 +236,7 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
 
 }  // namespace
 
-std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
+std::vector<PipelineCase> all_pipeline_cases(const PipelineBenchOptions& options) {
   std::vector<PipelineCase> cases;
   append_papers(cases, options);
   append_real(cases, options);
@@ -247,7 +247,7 @@ std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
   return cases;
 }
 
-std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
+std::vector<PipelineCase> pipeline_cases(const PipelineBenchOptions& options) {
   std::vector<PipelineCase> cases;
   const std::vector<PipelineCase> all = all_pipeline_cases(options);
   if (options.cases.empty()) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 namespace weft::apps {
 
 /// Command-line options of `weft bench pipeline`.
-struct BenchOptions {
+struct PipelineBenchOptions {
   /// Names or groups; empty: all that do not run on request only.
   std::vector<std::string> cases;
   std::vector<std::string> schedules = {"1f1b", "eager-1f1b", "zb-h1", "auto"};
@@ -27,8 +26,6 @@ struct BenchOptions {
   bool loopback = false;
   /// Command that measures another system on real compute; empty: none.
   std::string peer;
-  std::string json;  ///< Path, "-" for stdout, or empty.
-  std::filesystem::path out = "runs/bench-pipeline";
 };
 
 /// Workload with its links and arms.
@@ -49,8 +46,8 @@ struct PipelineCase {
 };
 
 /// Returns the requested cases. Throws Error(kInvalidArgument) that lists the groups.
-std::vector<PipelineCase> pipeline_cases(const BenchOptions& options);
+std::vector<PipelineCase> pipeline_cases(const PipelineBenchOptions& options);
 /// Returns every case.
-std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options);
+std::vector<PipelineCase> all_pipeline_cases(const PipelineBenchOptions& options);
 
 }  // namespace weft::apps

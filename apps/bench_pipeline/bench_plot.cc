@@ -6,6 +6,8 @@
 #include <map>
 #include <span>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 
@@ -80,8 +82,9 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_y_axis(svg, {kLeft, top, width, kPlotHeight}, 0, high, "speed against the first bar");
-  const auto y_of = [&](double speed) { return top + (high - speed) / high * kPlotHeight; };
+  const PlotRectangle area{kLeft, top, width, kPlotHeight};
+  draw_y_axis(svg, area, 0, high, "speed against the first bar");
+  const auto y_of = [&](double speed) { return area.y_of(speed, 0, high); };
   for (std::size_t w = 0; w < results.size(); ++w) {
     const WorkloadResult& result = results[w];
     const double left = kLeft + group * w + kGroupGap / 2;
@@ -127,9 +130,10 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   Svg svg(kLeft + kWidth + kRight, top + kPlotHeight + 46);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_y_axis(svg, {kLeft, top, kWidth, kPlotHeight}, low, high, "step over signals only");
+  const PlotRectangle area{kLeft, top, kWidth, kPlotHeight};
+  draw_y_axis(svg, area, low, high, "step over signals only");
   const auto x_of = [&](double ratio) { return kLeft + (right > 0 ? ratio / right : 0) * kWidth; };
-  const auto y_of = [&](double step) { return top + (high - step) / (high - low) * kPlotHeight; };
+  const auto y_of = [&](double step) { return area.y_of(step, low, high); };
   for (const double tick : round_ticks(0, right, 6)) {
     if (tick > right) continue;
     svg.text(x_of(tick), top + kPlotHeight + 16, tick_label(tick, 0.25), Svg::Anchor::kMiddle,

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "mesh/executor/device_actor.h"
 
 namespace weft::apps {
 namespace {
@@ -95,6 +96,12 @@ void PipelineBatches::read(std::string_view name, mesh::Split split, std::uint64
       to += sizeof(float);
     });
   }
+}
+
+void provide_pipeline_devices(actors::AppMain& app) {
+  app.provide<mesh::DeviceActor>(mesh::make_device_actors([](std::span<const std::byte> prepared) {
+    return std::make_unique<PipelineBatches>(decode<PipelineBatchesConfig>(prepared));
+  }));
 }
 
 }  // namespace weft::apps

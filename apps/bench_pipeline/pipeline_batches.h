@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/launch/app_main.h"
 #include "core/codec/codec.h"
 #include "core/graph/graph.h"
 #include "mesh/runtime/batch_source.h"
@@ -57,5 +58,8 @@ class PipelineBatches final : public mesh::BatchSource {
  private:
   const PipelineBatchesConfig config_;
 };
+
+/// Registers device processes whose batches are PipelineBatches.
+void provide_pipeline_devices(actors::AppMain& app);
 
 }  // namespace weft::apps

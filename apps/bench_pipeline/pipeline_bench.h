@@ -18,7 +18,7 @@ class PipelineBench final {
  public:
   struct Options {
     int steps = 3;
-    std::string peer;  ///< See BenchOptions.
+    std::string peer;  ///< See PipelineBenchOptions.
     std::filesystem::path out;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< Called with a line of progress.

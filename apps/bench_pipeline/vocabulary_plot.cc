@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "apps/bench_pipeline/bench_result.h"
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

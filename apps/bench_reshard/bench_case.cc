@@ -33,7 +33,7 @@ std::vector<std::string> case_names() {
   return names;
 }
 
-transfer::ReshardCase make_case(const std::string& name, const BenchOptions& options) {
+transfer::ReshardCase make_case(const std::string& name, const ReshardBenchOptions& options) {
   for (const auto& [small, bytes] : kSmall) {
     if (name != small) continue;
     transfer::ReshardCase made = transfer::reshard_case(kSmallCase, {bytes, 0});
@@ -94,7 +94,7 @@ BenchCase case_of(const std::string& name, ReshardRequest request, std::uint64_t
   return made;
 }
 
-std::vector<BenchCase> random_cases(const RandomTasks& tasks, const BenchOptions& options) {
+std::vector<BenchCase> random_cases(const RandomTasks& tasks, const ReshardBenchOptions& options) {
   std::vector<BenchCase> cases;
   std::mt19937_64 random(tasks.seed);
   for (std::size_t i = 0; i <= tasks.last; ++i) {
@@ -133,7 +133,7 @@ std::uint64_t rate_for(double links) {
   return static_cast<std::uint64_t>(2000 / links) * 1'000'000;
 }
 
-std::vector<BenchCase> bench_cases(const BenchOptions& options) {
+std::vector<BenchCase> bench_cases(const ReshardBenchOptions& options) {
   const std::vector<std::string> all = case_names();
   const bool tasks_only = options.task || options.random;
   std::vector<std::string> wanted = options.cases.empty() && !tasks_only ? all : options.cases;
@@ -162,7 +162,7 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
   return cases;
 }
 
-std::vector<std::string> bench_strategies(const BenchOptions& options) {
+std::vector<std::string> bench_strategies(const ReshardBenchOptions& options) {
   std::vector<std::string> all;
   for (const transfer::ReshardAlgorithm strategy : transfer::kStrategies)
     all.emplace_back(to_string(strategy));

@@ -27,10 +27,10 @@ struct BenchCase {
 /// Returns the requested cases, or all that fit the number of hosts; then the user's own task
 /// ("task") and random tasks ("random-0", ...). Throws Error(kInvalidArgument) for an unknown case,
 /// listing the known ones, and for a case that needs too many hosts, devices or bytes.
-std::vector<BenchCase> bench_cases(const BenchOptions& options);
+std::vector<BenchCase> bench_cases(const ReshardBenchOptions& options);
 /// Returns the strategies to run in the order of reporting. With `quick`, the default is weft,
 /// broadcast and send_recv, as far as they exist.
-std::vector<std::string> bench_strategies(const BenchOptions& options);
+std::vector<std::string> bench_strategies(const ReshardBenchOptions& options);
 
 /// Returns a link rate in bits per second, whole Mbit/s, at which two processor cores can keep all
 /// links busy: about 2 Gbit/s over all hosts. `links` is the number of hosts if all links are

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +18,7 @@ struct RandomTasks {
 };
 
 /// Command-line options of `weft bench reshard`.
-struct BenchOptions {
+struct ReshardBenchOptions {
   std::vector<std::string> cases;  ///< Names of cases. Empty: all, unless `task` or `random` is
                                    ///< set.
   /// The user's own task. Its `rate` is ignored in favour of `rate_bits`.
@@ -36,8 +35,6 @@ struct BenchOptions {
   int repeat = 5;
   bool quick = false;
   bool loopback = false;  ///< True to use loopback even if test hosts are available.
-  std::string json;       ///< Path, "-" for stdout, or empty.
-  std::filesystem::path out = "runs/bench-reshard";
 };
 
 }  // namespace weft::apps

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 
@@ -83,9 +85,7 @@ std::optional<Svg> draw_ratios(const std::vector<BenchResult>& all, const std::s
                "stroke='#222222' stroke-width='0.9'");
     }
     const double middle = left + kBar * strategies.size() / 2;
-    svg.text(middle + 4, kTop + kPlotHeight + 14, cases[c], Svg::Anchor::kEnd,
-             fmt::format("font-size='11' transform='rotate(-38 {} {})'", middle + 4,
-                         kTop + kPlotHeight + 14));
+    draw_bar_name(svg, middle, kTop + kPlotHeight + 14, cases[c]);
   }
   svg.line(kLeft, y_of(1), kLeft + plot_width, y_of(1),
            "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");

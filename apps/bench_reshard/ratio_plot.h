@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/bench_reshard/bench_result.h"
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <utility>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 
@@ -102,9 +104,7 @@ Svg draw_arms(const std::vector<BenchArm>& arms, const std::string& title) {
     }
     high = high > low ? high + 0.08 * (high - low) : low + 1;
     draw_y_axis(svg, area, low, high, panels[p].name);
-    const auto y_of = [&](double value) {
-      return area.top + (high - value) / (high - low) * area.height;
-    };
+    const auto y_of = [&](double value) { return area.y_of(value, low, high); };
     const double slot = width / static_cast<double>(arms.size());
     for (std::size_t i = 0; i < arms.size(); ++i) {
       const double value = panels[p].value(arms[i]);
@@ -113,9 +113,7 @@ Svg draw_arms(const std::vector<BenchArm>& arms, const std::string& title) {
       const double bar = std::min(0.7 * slot, 40.0);
       svg.rect(middle - bar / 2, top, bar, height, fmt::format("fill='{}'", colour_of_series(6)),
                fmt::format("{}: {:.3g}", arms[i].name, value));
-      const double below = area.top + area.height + 14;
-      svg.text(middle + 4, below, arms[i].name, Svg::Anchor::kEnd,
-               fmt::format("font-size='11' transform='rotate(-38 {} {})'", middle + 4, below));
+      draw_bar_name(svg, middle, area.top + area.height + 14, arms[i].name);
     }
     svg.line(area.left, y_of(0), area.left + area.width, y_of(0), "stroke='#8c959f'");
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/bench_select/selection_bench.h"
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

@@ -4,24 +4,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <filesystem>
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "apps/bench_pipeline/pipeline_batches.h"
 #include "apps/bench_sharding/sharding_case.h"
-#include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
-#include "core/base/durable_file.h"
 #include "core/base/error.h"
-#include "core/base/non_blocking_output.h"
 #include "core/base/statistics.h"
-#include "core/base/terminal.h"
 #include "core/base/units.h"
-#include "mesh/executor/device_actor.h"
 #include "mesh/executor/pipeline_executor.h"
 
 namespace weft::apps {
@@ -34,8 +33,6 @@ struct ShardingOptions {
   int steps = 3;
   bool quick = false;
   bool loopback = false;
-  std::string json;
-  std::filesystem::path out = "runs/bench-sharding";
 };
 
 constexpr int kDevices = 8;
@@ -107,9 +104,9 @@ class ShardingBench {
     result.seconds = median(std::move(seconds));
     // The first program runs on host0.
     result.interface_ratio = mean / received_bytes(group.plan().train.programs.front());
-    say(stderr, "{}, M/H {:g}, {} layers: {}, by its programs {}\n", c.layout, c.tokens_by_width,
-        c.layers, format_seconds(result.seconds), format_seconds(result.forecast));
-    std::fflush(stderr);
+    BenchOutput::report_progress(
+        fmt::format("{}, M/H {:g}, {} layers: {}, by its programs {}", c.layout, c.tokens_by_width,
+                    c.layers, format_seconds(result.seconds), format_seconds(result.forecast)));
     return result;
   }
 
@@ -212,33 +209,9 @@ double balanced_flops(const Row& row, const ShardingOptions& options, std::uint6
   return flops / (row.cube.received * 8 / static_cast<double>(link));
 }
 
-int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
-  // The result of --json - goes to stdout, where writes must block until it is read.
-  const NonBlockingOutput output(options.json == "-" ? NonBlockingOutput::Streams::kErrorOnly
-                                                     : NonBlockingOutput::Streams::kBoth);
-  const std::uint64_t link = parse_link_rate("--link", options.link);
-  TestCluster::Options cluster;
-  cluster.name = "weft bench sharding";
-  cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
-  cluster.directory = options.out / "cluster";
-  cluster.hosts = kDevices;
-  std::FILE* terminal = options.json == "-" ? stderr : stdout;
-  cluster.hosts_tool = find_hosts_tool(options.loopback,
-                                       "the links are not limited, so ratios say little", terminal);
-  std::filesystem::create_directories(options.out);
+/// Simulates one layer on 27 and 64 devices.
+std::vector<Row> simulate_larger_meshes(const ShardingOptions& options, std::uint64_t link) {
   std::vector<Row> rows;
-  const bool shaped = !cluster.hosts_tool.empty();
-  {
-    TestCluster processes(cluster);
-    for (int host = 0; shaped && host < kDevices; ++host)
-      processes.test_hosts()->limit(host, 0, link);
-    ShardingBench bench(processes, options, shaped ? link : 0, stop);
-    for (const double m : options.ratios) rows.push_back(bench.run(m, 0));
-    if (!options.quick && shaped) {
-      const auto four = std::ranges::find(rows, 4.0, &Row::tokens_by_width);
-      if (four != rows.end()) rows.push_back(bench.run(4, balanced_flops(*four, options, link)));
-    }
-  }
   const std::span ratios(options.ratios);
   for (const int q : {3, 4}) {
     for (const double m : options.quick ? ratios.first(1) : ratios) {
@@ -251,67 +224,93 @@ int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
       rows.push_back(row);
     }
   }
-  say(terminal, "{}", table_of(rows, shaped));
-  write_in_place(options.out / "results.json", to_json(rows));
-  if (options.json == "-") say(stdout, "{}", to_json(rows));
-  else if (!options.json.empty()) write_in_place(options.json, to_json(rows));
-  say(terminal,
-      "\n1d, 3d: a layer of a GPT of width {}, forward and backward, one microbatch; devices take "
-      "no time. law: (q^2+q+1) m/(4m+3).\n{}: results.json has all of it\n",
-      options.width, options.out.string());
-  return 0;
+  return rows;
 }
 
-int parse_and_run(int argc, char** argv) {
-  ShardingOptions options;
-  CLI::App app(
-      "Measure a GPT layer under layouts of tensor parallelism on hosts with shaped links, and "
-      "compare with the closed form of their bytes.",
-      "weft bench sharding");
-  app.footer("Example:\n  weft bench sharding --quick");
-  app.get_formatter()->column_width(34);
-  app.add_option("--ratios", options.ratios, "M/H: tokens of a microbatch over the width")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber)
-      ->type_name("M,...");
-  app.add_option("--width", options.width, "H, the width of the model")
-      ->capture_default_str()
-      ->check(CLI::Range(64, 8192));
-  app.add_option("--link", options.link, "Rate of each host's link, each way")
-      ->capture_default_str()
-      ->type_name("RATE");
-  app.add_option("--steps", options.steps, "Measured steps of each case")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_flag("--quick", options.quick,
-               "Two ratios, one step; simulates larger meshes at the first ratio only");
-  app.add_flag("--loopback", options.loopback, "Use loopback without limited links");
-  app.add_option("--json", options.json, "Write the results there; - for stdout")
-      ->type_name("FILE");
-  app.add_option("--out", options.out, "Folder for results and logs")
-      ->capture_default_str()
-      ->type_name("DIR");
-  if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
-  if (options.quick && app.count("--steps") == 0) options.steps = 1;
-  if (options.quick && app.count("--ratios") == 0) options.ratios = {0.5, 2};
-  return run_until_signal([&](const std::stop_token& stop) { return run_bench(options, stop); });
-}
+/// `weft bench sharding`.
+class ShardingProgram final : public BenchProgram {
+ public:
+  Description description() const override {
+    return {.name = "weft bench sharding",
+            .purpose =
+                "Measure a GPT layer under layouts of tensor parallelism on hosts with shaped "
+                "links, and compare with the closed form of their bytes.",
+            .example = "weft bench sharding --quick",
+            .folder = "runs/bench-sharding",
+            .folder_holds = "results and logs"};
+  }
+  void register_actors(actors::AppMain& app) const override { provide_pipeline_devices(app); }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--ratios", options_.ratios, "M/H: tokens of a microbatch over the width")
+        ->delimiter(',')
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber)
+        ->type_name("M,...");
+    app.add_option("--width", options_.width, "H, the width of the model")
+        ->capture_default_str()
+        ->check(CLI::Range(64, 8192));
+    app.add_option("--link", options_.link, "Rate of each host's link, each way")
+        ->capture_default_str()
+        ->type_name("RATE");
+    app.add_option("--steps", options_.steps, "Measured steps of each case")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000));
+    app.add_flag("--quick", options_.quick,
+                 "Two ratios, one step; simulates larger meshes at the first ratio only");
+    app.add_flag("--loopback", options_.loopback, "Use loopback without limited links");
+  }
+
+  std::optional<int> complete_options(const CLI::App& app) override {
+    if (options_.quick && app.count("--steps") == 0) options_.steps = 1;
+    if (options_.quick && app.count("--ratios") == 0) options_.ratios = {0.5, 2};
+    link_ = parse_link_rate("--link", options_.link);
+    return std::nullopt;
+  }
+
+  int measure(const BenchOutput& output) override {
+    return run_until_signal([&](const std::stop_token& stop) {
+      const TestCluster::Options cluster =
+          bench_cluster_options(description(), output, kDevices, options_.loopback,
+                                "the links are not limited, so ratios say little");
+      const bool shaped = !cluster.hosts_tool.empty();
+      std::vector<Row> rows = run_on_hosts(cluster, shaped, stop);
+      const std::vector<Row> larger = simulate_larger_meshes(options_, link_);
+      rows.insert(rows.end(), larger.begin(), larger.end());
+      output.print(table_of(rows, shaped));
+      output.publish(to_json(rows));
+      output.print(fmt::format(
+          "\n1d, 3d: a layer of a GPT of width {}, forward and backward, one microbatch; devices "
+          "take no time. law: (q^2+q+1) m/(4m+3).\n{}: results.json has all of it\n",
+          options_.width, output.folder().string()));
+      return 0;
+    });
+  }
+
+ private:
+  std::vector<Row> run_on_hosts(const TestCluster::Options& cluster, bool shaped,
+                                const std::stop_token& stop) const {
+    TestCluster processes(cluster);
+    for (int host = 0; shaped && host < kDevices; ++host)
+      processes.test_hosts()->limit(host, 0, link_);
+    ShardingBench bench(processes, options_, shaped ? link_ : 0, stop);
+    std::vector<Row> rows;
+    for (const double m : options_.ratios) rows.push_back(bench.run(m, 0));
+    if (!options_.quick && shaped) {
+      const auto four = std::ranges::find(rows, 4.0, &Row::tokens_by_width);
+      if (four != rows.end()) rows.push_back(bench.run(4, balanced_flops(*four, options_, link_)));
+    }
+    return rows;
+  }
+
+  ShardingOptions options_;
+  std::uint64_t link_ = 0;  ///< Bits per second of a host's link, each way.
+};
 
 }  // namespace
 }  // namespace weft::apps
 
 int main(int argc, char** argv) {
-  return weft::apps::run_bench_program(
-      argc, argv,
-      {.name = "weft bench sharding",
-       .register_actors =
-           [](weft::actors::AppMain& app) {
-             app.provide<weft::mesh::DeviceActor>(
-                 weft::mesh::make_device_actors([](std::span<const std::byte> prepared) {
-                   return std::make_unique<weft::apps::PipelineBatches>(
-                       weft::decode<weft::apps::PipelineBatchesConfig>(prepared));
-                 }));
-           },
-       .measure = weft::apps::parse_and_run});
+  weft::apps::ShardingProgram program;
+  return weft::apps::run_bench_program(argc, argv, program);
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "apps/images/labelled_images.h"
+#include "apps/classification/labelled_images.h"
 #include "apps/models/classifier_graph.h"
 #include "core/evaluate/evaluation.h"
 

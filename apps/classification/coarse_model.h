@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/classification/batched_classifier.h"
-#include "apps/images/labelled_images.h"
+#include "apps/classification/labelled_images.h"
 #include "apps/models/classifier_graph.h"
 #include "core/device/device.h"
 

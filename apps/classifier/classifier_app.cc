@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/classification/image_batches.h"
+#include "apps/classification/image_folder.h"
 #include "apps/classifier/classifier_config.h"
 #include "apps/classifier/scores.h"
-#include "apps/images/image_batches.h"
-#include "apps/images/image_folder.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/train/app_sections.h"
 #include "apps/train/training_config.h"

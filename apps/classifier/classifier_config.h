@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/images/image_data_config.h"
+#include "apps/classification/image_data_config.h"
 #include "apps/models/classifier_graph.h"
 
 namespace weft::apps {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/classification/image_dataset.h"
 #include "apps/data/picture.h"
-#include "apps/images/image_dataset.h"
 #include "apps/models/classifier_graph.h"
 #include "apps/run_files/safetensors.h"
 #include "core/device/device.h"

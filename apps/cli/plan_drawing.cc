@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/cli/link_loads.h"
+#include "apps/cli/plan_arrows.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
@@ -25,24 +26,10 @@ constexpr double kReservedBytes = 150;  // width beside a column for arrows betw
 // height below the devices of a host for transfers among them
 constexpr double kInside = 16;
 constexpr double kDevice = 22, kDeviceGap = 5, kLinkHeight = 9;
-constexpr std::size_t kMostFlows = 12, kMostLabels = 24;
+constexpr std::size_t kMostLabels = 24;
 constexpr const char* kColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9",
                                     "#e03131", "#0c8599", "#b08900", "#5f3dc4",
                                     "#d6336c", "#66801f", "#495057", "#1098ad"};
-
-/// Bytes from one host to another, of one flow or of all.
-struct Arrow {
-  HostId from, to;
-  std::size_t colour = 0;
-  std::uint64_t bytes = 0;
-};
-
-/// Bytes of a flow between two devices of a host.
-struct IntraHostTransfer {
-  DeviceId from, to;
-  std::size_t colour = 0;
-  std::uint64_t bytes = 0;
-};
 
 struct Box {
   double x = 0, y = 0, height = 0;
@@ -50,40 +37,6 @@ struct Box {
 
   double edge_x(bool outer) const { return (left != outer) ? x + kHostWidth : x; }
 };
-
-struct Arrows {
-  std::vector<Arrow> between_hosts;
-  std::vector<IntraHostTransfer> inside_hosts;
-  bool per_flow = true;  ///< True if colours tell flows apart; else they tell sending hosts apart.
-};
-
-Arrows arrows_of(const transfer::ReshardPlan& plan) {
-  Arrows arrows;
-  std::set<std::uint32_t> flows;
-  for (const transfer::Flow& flow : plan.flows) {
-    if (!flow.edges.empty()) flows.insert(flow.id.value());
-  }
-  arrows.per_flow = flows.size() <= kMostFlows;
-  std::map<std::tuple<std::size_t, HostId, HostId>, std::uint64_t> between;
-  std::map<std::tuple<std::size_t, DeviceId, DeviceId>, std::uint64_t> inside;
-  for (const transfer::Flow& flow : plan.flows) {
-    for (const transfer::FlowEdge& edge : flow.edges) {
-      const HostId from = plan.topology.host_of(edge.parent),
-                   to = plan.topology.host_of(edge.child);
-      const std::size_t colour =
-          arrows.per_flow
-              ? static_cast<std::size_t>(std::distance(flows.begin(), flows.find(flow.id.value())))
-              : from.value();
-      if (from == to) inside[{colour, edge.parent, edge.child}] += flow.bytes;
-      else between[{colour, from, to}] += flow.bytes;
-    }
-  }
-  for (const auto& [key, bytes] : between)
-    arrows.between_hosts.push_back({std::get<1>(key), std::get<2>(key), std::get<0>(key), bytes});
-  for (const auto& [key, bytes] : inside)
-    arrows.inside_hosts.push_back({std::get<1>(key), std::get<2>(key), std::get<0>(key), bytes});
-  return arrows;
-}
 
 using Point = std::pair<double, double>;
 
@@ -137,9 +90,9 @@ Columns columns_of(const transfer::ReshardPlan& plan, const std::vector<Arrow>& 
   return columns;
 }
 
-class Drawing {
+class PlanDrawing {
  public:
-  Drawing(const transfer::ReshardPlan& plan, const transfer::Network& network)
+  PlanDrawing(const transfer::ReshardPlan& plan, const transfer::Network& network)
       : plan_(plan),
         loads_(link_loads(plan, network)),
         drawn_(arrows_of(plan)),
@@ -405,7 +358,7 @@ class Drawing {
 }  // namespace
 
 Svg draw_plan(const transfer::ReshardPlan& plan, const transfer::Network& network) {
-  return Drawing(plan, network).draw();
+  return PlanDrawing(plan, network).draw();
 }
 
 }  // namespace weft::apps

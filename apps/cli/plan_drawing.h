@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 
 using mesh::ActionKind;
 
-constexpr double kWidth = 1240, kLeft = 56, kRight = 28, kTop = 58;
+constexpr double kWidth = 1240, kLeft = 56, kRight = 28, kPanelsTop = 58;
 constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26,
                  kAxis = 50;
 
@@ -30,10 +32,10 @@ const char* colour_of(ActionKind kind, bool first_chunk) {
   }
 }
 
-class Drawing {
+class ScheduleDrawing {
  public:
-  Drawing(const std::vector<ScheduleCase>& cases,
-          const std::vector<mesh::ScheduleSimulation>& simulations)
+  ScheduleDrawing(const std::vector<ScheduleCase>& cases,
+                  const std::vector<mesh::ScheduleSimulation>& simulations)
       : cases_(cases), simulations_(simulations), svg_(kWidth, height(simulations)) {
     for (const mesh::ScheduleSimulation& one : simulations) {
       makespan_ = std::max(makespan_, one.makespan);
@@ -43,7 +45,7 @@ class Drawing {
 
   Svg draw() {
     legend();
-    double y = kTop;
+    double y = kPanelsTop;
     for (std::size_t i = 0; i < cases_.size(); ++i) y = panel(i, y);
     axis(y - kPanelGap + 4);
     return std::move(svg_);
@@ -56,7 +58,7 @@ class Drawing {
   }
 
   static double height(const std::vector<mesh::ScheduleSimulation>& simulations) {
-    double sum = kTop + kAxis;
+    double sum = kPanelsTop + kAxis;
     for (const mesh::ScheduleSimulation& one : simulations) sum += panel_height(one) + kPanelGap;
     return sum;
   }
@@ -225,7 +227,7 @@ class Drawing {
 
 Svg draw_schedules(const std::vector<ScheduleCase>& cases,
                    const std::vector<mesh::ScheduleSimulation>& simulations) {
-  return Drawing(cases, simulations).draw();
+  return ScheduleDrawing(cases, simulations).draw();
 }
 
 }  // namespace weft::apps

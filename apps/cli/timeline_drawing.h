@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "apps/cli/schedule_query.h"
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/svg/plot.h"
+
 namespace weft::apps {
 namespace {
 

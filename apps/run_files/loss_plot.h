@@ -5,7 +5,7 @@
 
 #include "apps/run_files/metrics.h"
 #include "apps/run_files/run_summary.h"
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

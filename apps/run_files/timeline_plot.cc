@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "apps/svg/plot.h"
 #include "core/base/units.h"
 
 namespace weft::apps {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 #include "core/trace/trace_event.h"
 
 namespace weft::apps {

@@ -9,6 +9,7 @@
 
 #include "apps/run_files/progress_display.h"
 #include "apps/selection/bounding.h"
+#include "apps/svg/plot.h"
 #include "core/base/units.h"
 
 namespace weft::apps {

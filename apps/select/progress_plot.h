@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_files/svg.h"
 #include "apps/selection/selection_run.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

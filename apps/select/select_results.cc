@@ -73,60 +73,67 @@ class ChosenParquet final {
   std::uint64_t rows_ = 0;
 };
 
-}  // namespace
+/// Writer of chosen.tsv, points.u32 and, for rows with ids, chosen.parquet.
+class ChosenFiles final {
+ public:
+  ChosenFiles(const PreparedInput* prepared, const std::filesystem::path& folder)
+      : folder_(folder),
+        has_ids_(prepared != nullptr && prepared->has_ids),
+        has_contents_(prepared != nullptr && prepared->kind != InputKind::kVectors),
+        table_(folder / "chosen.tsv"),
+        ids_(ChosenRows::rows_in(folder), std::ios::binary) {
+    if (has_ids_ || has_contents_) places_.emplace(prepared->places());
+    if (has_ids_) parquet_.emplace(folder / "chosen.parquet");
+    table_ << "point\tutility\tgain\tdecided_by"
+           << (has_ids_        ? "\tid\tpath\trow"
+               : has_contents_ ? "\tpath\toffset\tlength\tlabel"
+                               : "")
+           << "\n";
+  }
 
-std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
-                                                   const SelectInput* input,
-                                                   const PreparedInput* prepared,
-                                                   std::uint64_t seed,
-                                                   const std::filesystem::path& folder) {
-  std::ofstream table(folder / "chosen.tsv");
-  std::ofstream ids(ChosenRows::rows_in(folder), std::ios::binary);
-  std::optional<RowOriginReader> places;
-  const bool has_ids = prepared != nullptr && prepared->has_ids;
-  const bool has_contents = prepared != nullptr && prepared->kind != InputKind::kVectors;
-  if (has_ids || has_contents) places.emplace(prepared->places());
-  std::optional<ChosenParquet> parquet;
-  if (has_ids) parquet.emplace(folder / "chosen.parquet");
-  table << "point\tutility\tgain\tdecided_by"
-        << (has_ids        ? "\tid\tpath\trow"
-            : has_contents ? "\tpath\toffset\tlength\tlabel"
-                           : "")
-        << "\n";
-  PointSample drawn(kStripsOfSheet, seed);
-  std::uint64_t count = 0;
-  selection.each_result([&](const ResultPoint& point) {
-    table << fmt::format("{}\t{:.5f}\t{}\t{}", point.id, point.utility / 65535.0, point.gain,
-                         point.round == 0 ? "bound" : fmt::format("round {}", point.round));
-    if (places) {
-      const RowOrigin place = places->at(point.id);
-      const auto number = [](const std::optional<std::uint64_t>& value) {
-        return value ? std::to_string(*value) : std::string();
-      };
-      if (has_ids) table << "\t" << in_table(place.id.value());
-      table << "\t" << in_table(place.path) << "\t" << number(place.offset);
-      if (has_contents) table << "\t" << number(place.length) << "\t" << in_table(place.label);
-      if (parquet)
-        parquet->append({.id = place.id.value(),
-                         .path = place.path,
-                         .row = place.offset.value(),
-                         .utility = static_cast<float>(point.utility / 65535.0),
-                         .gain = point.gain,
-                         .round = point.round});
-    }
-    table << "\n";
-    ids.write(reinterpret_cast<const char*>(&point.id), sizeof(point.id));
-    drawn.offer(point.id);
-    ++count;
-  });
-  if (parquet) parquet->close();
-  if (!table.flush() || !ids.flush())
-    throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
-                folder.string());
-  ChosenRows::write_description(folder, count, points,
-                                prepared == nullptr ? "" : prepared->data_digest);
-  if (!has_contents) return std::nullopt;
-  const std::vector<PointId> shown = drawn.take();
+  void append(const ResultPoint& point) {
+    table_ << fmt::format("{}\t{:.5f}\t{}\t{}", point.id, point.utility / 65535.0, point.gain,
+                          point.round == 0 ? "bound" : fmt::format("round {}", point.round));
+    if (places_) append_origin(point, places_->at(point.id));
+    table_ << "\n";
+    ids_.write(reinterpret_cast<const char*>(&point.id), sizeof(point.id));
+  }
+
+  /// Throws Error(kResourceExhausted) if the disk is full.
+  void close() {
+    if (parquet_) parquet_->close();
+    if (!table_.flush() || !ids_.flush())
+      throw_error(ErrorCode::kResourceExhausted,
+                  "cannot write the results into {}; make room there", folder_.string());
+  }
+
+ private:
+  void append_origin(const ResultPoint& point, const RowOrigin& place) {
+    const auto number = [](const std::optional<std::uint64_t>& value) {
+      return value ? std::to_string(*value) : std::string();
+    };
+    if (has_ids_) table_ << "\t" << in_table(place.id.value());
+    table_ << "\t" << in_table(place.path) << "\t" << number(place.offset);
+    if (has_contents_) table_ << "\t" << number(place.length) << "\t" << in_table(place.label);
+    if (parquet_)
+      parquet_->append({.id = place.id.value(),
+                        .path = place.path,
+                        .row = place.offset.value(),
+                        .utility = static_cast<float>(point.utility / 65535.0),
+                        .gain = point.gain,
+                        .round = point.round});
+  }
+
+  const std::filesystem::path folder_;
+  const bool has_ids_, has_contents_;
+  std::ofstream table_, ids_;
+  std::optional<RowOriginReader> places_;
+  std::optional<ChosenParquet> parquet_;
+};
+
+/// Returns the neighbours of some chosen rows that are not chosen themselves.
+std::vector<RejectedNeighbour> rejected_neighbours(SelectionRun& selection,
+                                                   const std::vector<PointId>& shown) {
   std::vector<RejectedNeighbour> neighbours;
   std::set<std::uint64_t> beside;
   for (const PointNeighbour& edge : selection.neighbours_of(shown)) {
@@ -140,8 +147,32 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
   std::erase_if(neighbours, [&](const RejectedNeighbour& neighbour) {
     return also_chosen.contains(neighbour.rejected);
   });
+  return neighbours;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
+                                                   const SelectInput* input,
+                                                   const PreparedInput* prepared,
+                                                   std::uint64_t seed,
+                                                   const std::filesystem::path& folder) {
+  ChosenFiles files(prepared, folder);
+  PointSample drawn(kStripsOfSheet, seed);
+  std::uint64_t count = 0;
+  selection.each_result([&](const ResultPoint& point) {
+    files.append(point);
+    drawn.offer(point.id);
+    ++count;
+  });
+  files.close();
+  ChosenRows::write_description(folder, count, points,
+                                prepared == nullptr ? "" : prepared->data_digest);
+  if (prepared == nullptr || prepared->kind == InputKind::kVectors) return std::nullopt;
+  const std::vector<PointId> shown = drawn.take();
   const std::vector<std::uint64_t> chosen(shown.begin(), shown.end());
-  return write_contact_sheet(*input, *prepared, chosen, neighbours, folder);
+  return write_contact_sheet(*input, *prepared, chosen, rejected_neighbours(selection, shown),
+                             folder);
 }
 
 }  // namespace weft::apps

@@ -9,6 +9,7 @@
 #include "apps/select/point_sample.h"
 #include "apps/select/projection.h"
 #include "apps/selection/neighbours.h"
+#include "apps/svg/plot.h"
 #include "core/base/units.h"
 
 namespace weft::apps {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_files/svg.h"
 #include "apps/selection/npy_file.h"
 #include "apps/selection/selection_run.h"
+#include "apps/svg/svg.h"
 
 namespace weft::apps {
 

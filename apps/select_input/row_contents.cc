@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/classification/idx_file.h"
+#include "apps/classification/image_folder.h"
 #include "apps/data/corpus.h"
 #include "apps/data/png_reader.h"
 #include "apps/data/text_dataset.h"
 #include "apps/data/text_files.h"
-#include "apps/images/idx_file.h"
-#include "apps/images/image_folder.h"
 #include "apps/select_input/row_origin.h"
 #include "core/base/error.h"
 

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <vector>
 
+#include "apps/classification/image_folder.h"
 #include "apps/data/text_files.h"
-#include "apps/images/image_folder.h"
 #include "core/base/error.h"
 
 namespace weft::apps {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/classification/coarse_model.h"
+#include "apps/classification/image_data_config.h"
 #include "apps/data/text_data_config.h"
-#include "apps/images/image_data_config.h"
 
 namespace weft::apps {
 

@@ -17,7 +17,7 @@ namespace weft::apps {
 namespace {
 
 /// Version of the algorithm. Increased when the same input and settings give another graph.
-constexpr int kVersion = 3;
+constexpr int kGraphVersion = 3;
 
 SearchCount sum(const std::vector<SearchCount>& counts) {
   SearchCount all;
@@ -119,7 +119,7 @@ std::string GraphRun::inspect() {
       "graph {} of {} x {} in {} shards: {} neighbours from {}, seed {}, recall {} from {}, exact "
       "below {}, {} "
       "cells;",
-      kVersion, shape_.points, shape_.dimensions, shape_.shards, plan_.settings.count,
+      kGraphVersion, shape_.points, shape_.dimensions, shape_.shards, plan_.settings.count,
       plan_.settings.floor, plan_.settings.seed, plan_.recall, plan_.probes, plan_.exact_below,
       plan_.cells);
   for (const auto& [number, shard] : shards) {

@@ -142,26 +142,11 @@ RoundResult SelectionRun::run_round(std::uint32_t round, const PlannedRound& pla
   return result;
 }
 
-SelectionSummary SelectionRun::run(SelectionProgress progress) {
-  progress_ = std::move(progress);
-  discard_state_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
-  run_with_recovery([&](const auto&) {
-    // a recovery has begun already
-    if (summary_.ground_set.points == 0) begin();
-    return 0;
-  });
-  check_state();
-  const std::uint64_t points = summary_.ground_set.points;
-  if (plan_.settings.count < 1 || plan_.settings.count > points)
-    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen",
-                plan_.settings.count, points);
-  open_ = points;
-  wanted_ = plan_.settings.count;
-  if (plan_.settings.use_bounding) bound();
+std::uint32_t SelectionRun::choose_in_rounds() {
   RoundOptions rounds = plan_.rounds;
   rounds.count = wanted_;
   // Partitions have the same capacity as without bounding.
-  rounds.capacity = (points + rounds.partitions - 1) / rounds.partitions;
+  rounds.capacity = (summary_.ground_set.points + rounds.partitions - 1) / rounds.partitions;
   if (wanted_ == 0) rounds.rounds = 0;
   for (const PlannedRound& planned : plan_rounds(open_, rounds)) {
     const auto round = static_cast<std::uint32_t>(summary_.rounds.size() + 1);
@@ -180,11 +165,15 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
     summary_.point_visits += planned.points;
     summary_.rounds.push_back(progress_.rounds.at(round - 1));
   }
+  return rounds.rounds;
+}
+
+void SelectionRun::score(std::uint32_t last_round) {
   const std::int64_t draw_from = find(RankedValue::kDraw, plan_.settings.count).value();
   const auto reports = run_with_recovery([&](const auto& workers) {
     return workers
         .template call<&SelectionWorker::score>(
-            ScoreRequest{workers_.next_exchange(), rounds.rounds, draw_from})
+            ScoreRequest{workers_.next_exchange(), last_round, draw_from})
         .get();
   });
   for (const ScoreReport& report : reports) {
@@ -201,6 +190,25 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
        }))
     for (const std::string& digest : of_worker) digests += digest;
   summary_.digest = sha256(std::as_bytes(std::span(digests)));
+}
+
+SelectionSummary SelectionRun::run(SelectionProgress progress) {
+  progress_ = std::move(progress);
+  discard_state_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
+  run_with_recovery([&](const auto&) {
+    // a recovery has begun already
+    if (summary_.ground_set.points == 0) begin();
+    return 0;
+  });
+  check_state();
+  const std::uint64_t points = summary_.ground_set.points;
+  if (plan_.settings.count < 1 || plan_.settings.count > points)
+    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen",
+                plan_.settings.count, points);
+  open_ = points;
+  wanted_ = plan_.settings.count;
+  if (plan_.settings.use_bounding) bound();
+  score(choose_in_rounds());
   summary_.workers = run_with_recovery([](const auto& workers) {
     return workers.template call<&SelectionWorker::resource_usage>().get();
   });

@@ -76,6 +76,11 @@ class SelectionRun final {
   void check_state();
   void bound();
   RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
+  /// Runs the rounds that are not done. Returns the number of the last one, or 0 if bounding has
+  /// accepted all points.
+  std::uint32_t choose_in_rounds();
+  /// Completes the summary with the scores and the digest of the chosen points.
+  void score(std::uint32_t last_round);
   KthLargest find(RankedValue what, std::uint64_t k);
   void report(const std::string& line) const {
     if (hooks_.on_progress) hooks_.on_progress(line);

@@ -2,11 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,28 +11,34 @@
 #include "actors/call/task.h"
 #include "actors/system/context.h"
 #include "apps/selection/generated_points.h"
+#include "apps/selection/internal/partition_rounds.h"
+#include "apps/selection/internal/selection_state.h"
+#include "apps/selection/internal/shard_bounding.h"
+#include "apps/selection/internal/subset_results.h"
+#include "apps/selection/internal/worker_session.h"
 #include "apps/selection/point_store.h"
 #include "apps/selection/selection_messages.h"
-#include "mesh/exchange/exchange.h"
 
 namespace weft::apps {
 
 /// Worker that owns some shards of the ground set and runs greedy on some partitions. One per
 /// device process.
 ///
-/// State of its points is in files of `scratch`; only one shard is in memory at a time. Shards and
-/// partitions do not depend on the number of workers. Each method reads the files that earlier ones
-/// committed and commits its own result, so that it can be called again after a worker's death.
-/// Owner's thread only: methods run one at a time.
+/// Wire contract of the parts that do the work. State of its points is in files of `scratch`; only
+/// one shard is in memory at a time. Shards and partitions do not depend on the number of workers.
+/// Each method reads the files that earlier ones committed and commits its own result, so that it
+/// can be called again after a worker's death. Owner's thread only: methods run one at a time.
 class SelectionWorker final {
  public:
   using Arguments = std::tuple<>;
   explicit SelectionWorker(actors::Context& context);
 
   // See DataPlaneEndpoint.
-  std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) { return port_.open(setup); }
-  void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
-  void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
+  std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) {
+    return session_.port().open(setup);
+  }
+  void connect(const std::vector<transfer::PeerAddress>& peers) { session_.port().connect(peers); }
+  void cancel(const std::string& why) { session_.port().cancel(Error(ErrorCode::kPeerDied, why)); }
 
   // Generated points: each worker generates its shards; then the index is written.
   std::uint64_t generate(const std::string& folder, const GeneratedPoints& request);
@@ -48,36 +50,41 @@ class SelectionWorker final {
   /// Opens the ground set and creates folders. Call after each connect().
   GroundSet begin(const SelectionSettings& settings);
 
-  /// Returns how many of its files of these phases are missing in `scratch`.
-  std::uint64_t missing(bool has_bounds, std::uint32_t round) const;
+  /// Returns how many of its files of these phases are missing in `scratch`. See SelectionState.
+  std::uint64_t missing(bool has_bounds, std::uint32_t round) const {
+    return state_.num_missing(has_bounds, round);
+  }
 
-  // Bounding: initialise_bounds(), then counts and steps.
-  void initialise_bounds();
-  /// Returns counts by bin of the open points' numbers; for kDraw, of all points' numbers.
-  std::vector<std::uint64_t> count(const CountRequest& request);
-  /// Decides points by the bounds of the previous step. Returns their number.
-  std::uint64_t decide(const BoundRequest& request);
-  /// Sends the decisions to the neighbours' owners, which update their bounds. Returns the number
-  /// of records.
-  actors::task<std::uint64_t> propagate_decisions(BoundRequest request);
+  // See ShardBounding.
+  void initialise_bounds() { parts_->bounding.initialise(); }
+  std::vector<std::uint64_t> count(const CountRequest& request) {
+    return parts_->bounding.count(request);
+  }
+  std::uint64_t decide(const BoundRequest& request) { return parts_->bounding.decide(request); }
+  actors::task<std::uint64_t> propagate_decisions(BoundRequest request) {
+    return parts_->bounding.propagate(request);
+  }
 
-  // Rounds.
-  /// Sends its points to their partitions. Returns the sizes of the partitions received here.
-  actors::task<std::vector<PartitionSize>> send_to_partitions(ShuffleRequest request);
-  /// Chooses in the received partitions. Returns how many of its own points stay.
-  actors::task<std::uint64_t> choose(ChooseRequest request);
+  // See PartitionRounds.
+  actors::task<std::vector<PartitionSize>> send_to_partitions(ShuffleRequest request) {
+    return parts_->rounds.send_points(request);
+  }
+  actors::task<std::uint64_t> choose(ChooseRequest request) {
+    return parts_->rounds.choose(std::move(request));
+  }
 
-  // Results.
-  actors::task<ScoreReport> score(ScoreRequest request);
-  /// Returns the chosen points of a shard by ascending id, from the `first`-th on, as many as fit
-  /// into a message. Empty after the last one.
-  std::vector<ResultPoint> results(std::uint32_t shard, std::uint64_t first);
-  std::vector<std::uint32_t> shards() const { return shards_; }
-  /// Returns the edges of those points that it owns. The points must fit into a message.
-  std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
-  /// Returns, per shard, the SHA-256 of the chosen points' ids, ascending, 4 bytes each.
-  std::vector<std::string> digests();
-  ResourceUsage resource_usage();
+  // See SubsetResults. Points of neighbours_of() must fit into a message.
+  actors::task<ScoreReport> score(ScoreRequest request) { return parts_->results.score(request); }
+  std::vector<ResultPoint> results(std::uint32_t shard, std::uint64_t first) {
+    return parts_->results.chosen_points(shard, first);
+  }
+  std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points) {
+    return parts_->results.neighbours_of(points);
+  }
+  std::vector<std::string> digests() { return parts_->results.digests(); }
+
+  std::vector<std::uint32_t> shards() const { return session_.shards(); }
+  ResourceUsage resource_usage() { return session_.resource_usage(); }
   /// Removes its files in `scratch`, but not the ground set.
   void clean();
 
@@ -102,41 +109,24 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::clean>("clean"));
 
  private:
-  /// Returns, by row, which of a shard's points a round has left in. Round 0 stands for bounding.
-  std::vector<bool> remaining_points(std::uint32_t shard, std::uint32_t round) const;
-  /// Returns, by row, the points that a round has left in or that bounding has accepted. For round
-  /// 0, only the latter.
-  std::vector<bool> chosen_of(std::uint32_t shard, std::uint32_t round) const;
-  PointBounds bounds_of(std::uint32_t shard) const;
-  std::vector<std::uint32_t> read_decisions(std::uint32_t shard, int step) const;
-  std::filesystem::path file(const char* what, std::uint64_t number, std::uint64_t shard) const;
-  /// Writes state that the next step reads, also after a worker's death. A crash of the machine may
-  /// truncate it; then the run must be restarted.
-  static void write_state(const std::filesystem::path& path, std::span<const std::byte> content) {
-    write_spilled(path, content, SpillWriter::Durability::kProcess);
-  }
-  std::uint32_t rows_of(std::uint32_t shard) const {
-    return static_cast<std::uint32_t>(layout().first_of(shard + 1) - layout().first_of(shard));
-  }
-  const ShardLayout& layout() const { return store_->layout(); }
-  std::uint32_t owner_of_shard(std::uint32_t shard) const {
-    return owner_of_shard(shard, layout().shards);
-  }
-  std::uint32_t owner_of_shard(std::uint32_t shard, std::uint32_t shards) const {
-    return static_cast<std::uint32_t>(std::uint64_t{shard} * port_.num_ranks() / shards);
-  }
-  mesh::ActorExchange::Options exchange(std::uint64_t number) const {
-    return {.number = number, .budget = settings_.exchange_budget};
-  }
+  /// Phases of the selection that has begun.
+  struct Parts {
+    PointStore store;
+    ShardBounding bounding;
+    PartitionRounds rounds;
+    SubsetResults results;
+    Parts(WorkerSession& session, const SelectionSettings& settings, const SelectionState& state)
+        : store(settings.points),
+          bounding(session, settings, store, state),
+          rounds(session, settings, store, state),
+          results(session, settings, store, state) {}
+  };
 
   actors::Context& context_;
-  mesh::DataPlaneEndpoint port_;
+  WorkerSession session_;
   SelectionSettings settings_;
-  std::filesystem::path state_, spill_;  ///< Folders: kept over epochs, and for this epoch alone.
-  std::optional<PointStore> store_;
-  std::vector<std::uint32_t> shards_;                  ///< Ascending numbers of its shards.
-  std::map<std::uint32_t, PartitionSize> partitions_;  ///< Partitions received in this round.
-  std::uint64_t shard_reads_ = 0, bounding_reads_ = 0, records_ = 0;
+  SelectionState state_{session_, settings_};
+  std::optional<Parts> parts_;
 };
 
 }  // namespace weft::apps

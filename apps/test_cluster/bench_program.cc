@@ -3,34 +3,89 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <utility>
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
 #include "actors/launch/exit_request.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/supervision/signal_handler.h"
+#include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/test_hosts.h"
 #include "core/base/clock.h"
 #include "core/base/descriptors.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 
 namespace weft::apps {
+namespace {
 
-int run_bench_program(int argc, char** argv, const BenchProgram& program) {
+/// Reads the command line and measures. Returns the exit status.
+int parse_and_measure(int argc, char** argv, BenchProgram& program) {
+  const BenchProgram::Description about = program.description();
+  CLI::App app(about.purpose, about.name);
+  app.footer("Example:\n  " + about.example);
+  app.get_formatter()->column_width(34);
+  program.add_options(app);
+  std::string json;
+  std::filesystem::path folder = about.folder;
+  app.add_option("--json", json, "Write the results there; - for stdout")->type_name("FILE");
+  app.add_option("--out", folder, "Folder for " + about.folder_holds)
+      ->capture_default_str()
+      ->type_name("DIR");
+  if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
+  if (const std::optional<int> status = program.complete_options(app)) return *status;
+  return program.measure(BenchOutput(std::move(folder), std::move(json)));
+}
+
+}  // namespace
+
+BenchOutput::BenchOutput(std::filesystem::path folder, std::string json)
+    : folder_(std::move(folder)),
+      json_(std::move(json)),
+      // The document of --json - goes to standard output, where writes must block until it is read.
+      output_(json_ == "-" ? NonBlockingOutput::Streams::kErrorOnly
+                           : NonBlockingOutput::Streams::kBoth) {
+  std::filesystem::create_directories(folder_);
+}
+
+void BenchOutput::print(std::string_view text) const {
+  say(terminal(), "{}", text);
+  std::fflush(terminal());
+}
+
+void BenchOutput::report_progress(const std::string& line) {
+  say(stderr, "{}\n", line);
+  std::fflush(stderr);
+}
+
+void BenchOutput::save(const std::string& json) const {
+  write_in_place(folder_ / "results.json", json);
+}
+
+void BenchOutput::publish(const std::string& json) const {
+  save(json);
+  if (json_ == "-") say(stdout, "{}", json);
+  else if (!json_.empty()) write_in_place(json_, json);
+}
+
+int run_bench_program(int argc, char** argv, BenchProgram& program) {
   open_standard_descriptors();
   raise_descriptor_limit();
+  const std::string name = program.description().name;
   try {
     if (actors::role_of(std::vector<std::string>(argv + 1, argv + argc))) {
       actors::AppMain app(argc, argv);
       program.register_actors(app);
       return app.run([](actors::Cluster&, const actors::AppRun&) { return 2; });
     }
-    return exit_status_after_flush(program.name, program.measure(argc, argv));
+    return exit_status_after_flush(name, parse_and_measure(argc, argv, program));
   } catch (...) {
     const Error error = current_error();
     say(stderr, "{}\n",
-        wrapped_for_terminal(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
+        wrapped_for_terminal(STDERR_FILENO, fmt::format("{}: {}", name, error.message())));
     return error.code() == ErrorCode::kInvalidArgument ? 2 : 1;
   }
 }
@@ -53,14 +108,21 @@ int run_until_signal(const std::function<int(const std::stop_token&)>& work) {
   }
 }
 
-std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence,
-                                      std::FILE* terminal) {
-  auto tool = actors::program_directory() / "weft-hosts";
+TestCluster::Options bench_cluster_options(const BenchProgram::Description& bench,
+                                           const BenchOutput& output, int hosts, bool loopback,
+                                           const std::string& consequence) {
+  TestCluster::Options options;
+  options.name = bench.name;
+  options.executable = std::filesystem::read_symlink("/proc/self/exe");
+  options.directory = output.folder() / "cluster";
+  options.hosts = hosts;
+  const auto tool = actors::program_directory() / "weft-hosts";
   const std::string refusal =
       loopback ? "asked for with --loopback" : TestHosts::unsupported_because(tool);
-  if (refusal.empty()) return tool;
-  say(terminal, "Running on this machine's loopback: {} ({})\n", consequence, refusal);
-  return {};
+  if (refusal.empty()) options.hosts_tool = tool;
+  else
+    say(output.terminal(), "Running on this machine's loopback: {} ({})\n", consequence, refusal);
+  return options;
 }
 
 }  // namespace weft::apps

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/svg/plot.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
@@ -43,9 +44,7 @@ void draw_panel(Svg& svg, double left, const std::vector<Bar>& bars, const std::
   const PlotRectangle area{left, kLayoutPlotTop, kColumn * static_cast<double>(bars.size()),
                            kLayoutPlotHeight};
   draw_y_axis(svg, area, 0, high, title);
-  const auto y_of = [&](double bytes) {
-    return area.top + (high - bytes / kMiB) / high * area.height;
-  };
+  const auto y_of = [&](double bytes) { return area.y_of(bytes / kMiB, 0, high); };
   const auto style_of = [&](const std::string& name) {
     const auto at = std::ranges::find(names, name) - names.begin();
     return fmt::format("fill='{}'", colour_of_series(static_cast<std::size_t>(at) + 1));

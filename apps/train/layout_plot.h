@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_files/svg.h"
+#include "apps/svg/svg.h"
 #include "apps/train/compare_layouts.h"
 
 namespace weft::apps {

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/classification/idx_file.h"
 #include "apps/data/nifti.h"
 #include "apps/data/png_reader.h"
 #include "apps/data/token_file.h"
-#include "apps/images/idx_file.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/safetensors.h"
 #include "core/base/error.h"

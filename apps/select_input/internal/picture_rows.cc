@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "apps/classification/image_dataset.h"
+#include "apps/classification/image_folder.h"
 #include "apps/data/png_reader.h"
 #include "apps/data/text_files.h"
-#include "apps/images/image_dataset.h"
-#include "apps/images/image_folder.h"
 #include "apps/select_input/internal/preparation.h"
 #include "apps/select_input/pixel_projection.h"
 #include "apps/selection/npy_file.h"

@@ -1,21 +1,46 @@
 #include "apps/selection/internal/cell_group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "core/spill/spill_file.h"
-
 namespace weft::apps {
+namespace {
 
-void CellGroup::write(ByteWriter& record, std::uint32_t cell, bool is_base, PointId id,
-                      std::span<const std::byte> vector) {
-  record.write(cell);
-  record.write(id);
-  record.write<std::uint8_t>(is_base ? 1 : 0);
-  record.write_bytes(vector);
+/// Memory of the blocks of all files.
+constexpr std::uint64_t kGroupBlocks = std::uint64_t{16} << 20;
+
+std::filesystem::path group_file(const std::filesystem::path& folder, std::uint32_t group) {
+  return folder / fmt::format("group-{:05}", group);
 }
 
-CellGroup::CellGroup(const std::filesystem::path& file, std::size_t dimensions)
+}  // namespace
+
+CellGroupWriter::CellGroupWriter(const std::filesystem::path& folder, std::uint32_t groups) {
+  const std::size_t block = std::clamp<std::size_t>(kGroupBlocks / groups, std::size_t{16} << 10,
+                                                    SpillWriter::kBlockBytes);
+  for (std::uint32_t group = 0; group < groups; ++group)
+    files_.push_back(std::make_unique<SpillWriter>(group_file(folder, group), block));
+}
+
+void CellGroupWriter::append(std::uint32_t group, std::uint32_t cell, bool is_base, PointId id,
+                             std::span<const std::byte> vector) {
+  record_.clear();
+  record_.write(cell);
+  record_.write(id);
+  record_.write<std::uint8_t>(is_base ? 1 : 0);
+  record_.write_bytes(vector);
+  files_[group]->append(record_.bytes());
+}
+
+void CellGroupWriter::commit() {
+  for (const auto& file : files_) file->commit(SpillWriter::Durability::kProcess);
+}
+
+CellGroup::CellGroup(const std::filesystem::path& folder, std::uint32_t group,
+                     std::size_t dimensions)
     : dimensions_(dimensions) {
+  const std::filesystem::path file = group_file(folder, group);
   values_.reserve(std::filesystem::file_size(file) / sizeof(float));
   SpillReader reader(file);
   for (auto block = reader.next(); !block.empty(); block = reader.next()) {
@@ -31,6 +56,7 @@ CellGroup::CellGroup(const std::filesystem::path& file, std::size_t dimensions)
                         std::as_writable_bytes(std::span(values_).last(dimensions)).begin());
     }
   }
+  std::filesystem::remove(file);
   std::ranges::sort(entries_);
 }
 

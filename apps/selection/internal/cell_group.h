@@ -3,29 +3,44 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "apps/selection/nearest.h"
 #include "core/codec/bytes.h"
+#include "core/spill/spill_file.h"
 
 namespace weft::apps {
 
-/// Points of a group of cells, spilled to one file and then loaded together: the cells' bases, and
-/// the queries that search the cells. Not thread-safe.
+/// Writes the points of a rank's cells to spill files, one per group of cells. A point is a base of
+/// one cell, and a query of the cells that it searches. Not thread-safe.
+class CellGroupWriter final {
+ public:
+  /// Maximum number of groups, each of which has an open file.
+  static constexpr std::uint64_t kMostGroups = 512;
+
+  CellGroupWriter(const std::filesystem::path& folder, std::uint32_t groups);
+  void append(std::uint32_t group, std::uint32_t cell, bool is_base, PointId id,
+              std::span<const std::byte> vector);
+  void commit();
+
+ private:
+  std::vector<std::unique_ptr<SpillWriter>> files_;
+  ByteWriter record_;
+};
+
+/// Points of a group of cells, loaded together: the cells' bases, and the queries that search the
+/// cells. Not thread-safe.
 class CellGroup final {
  public:
   struct Cell {
     VectorBlock bases, queries;  ///< Sorted by id.
   };
 
-  /// Writes a record of the file to `record`.
-  static void write(ByteWriter& record, std::uint32_t cell, bool is_base, PointId id,
-                    std::span<const std::byte> vector);
-
-  /// Loads a file. Throws as SpillReader does.
-  CellGroup(const std::filesystem::path& file, std::size_t dimensions);
+  /// Loads the file of a group and removes it. Throws as SpillReader does.
+  CellGroup(const std::filesystem::path& folder, std::uint32_t group, std::size_t dimensions);
   /// Returns the next cell. Null after the last one.
   std::optional<Cell> next();
 

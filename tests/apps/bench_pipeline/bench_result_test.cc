@@ -134,7 +134,7 @@ TEST(Arms, GridHasEveryCombinationOnce) {
 }
 
 TEST(PipelineCases, AreFoundByNameAndGroup) {
-  BenchOptions options;
+  PipelineBenchOptions options;
   const std::size_t all = pipeline_cases(options).size();
   options.cases = {"gpt-real-0.5", "sweep-4"};
   const std::vector<PipelineCase> cases = pipeline_cases(options);

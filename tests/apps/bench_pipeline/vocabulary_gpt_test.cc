@@ -195,7 +195,7 @@ TEST(ScoresOfVocab2, GoOnAmidBackwards) {
 
 /// Returns the simulated seconds of a benchmark case, by arm.
 std::map<std::string, double> simulated_seconds(const std::string& name) {
-  BenchOptions options;
+  PipelineBenchOptions options;
   options.cases = {name};
   std::map<std::string, double> seconds;
   for (const ArmResult& arm : PipelineBench(nullptr, {}).run(pipeline_cases(options).front()).arms)

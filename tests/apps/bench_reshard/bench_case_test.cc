@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 TEST(BenchCases, AMistypedNameGetsTheNearest) {
   const auto refusal = [](const std::string& name) {
-    BenchOptions options;
+    ReshardBenchOptions options;
     options.cases = {name};
     return test::error_of([&] { bench_cases(options); }).message();
   };

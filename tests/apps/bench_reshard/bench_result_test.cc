@@ -85,7 +85,7 @@ ReshardRequest own_task() {
 }
 
 TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
-  BenchOptions options;
+  ReshardBenchOptions options;
   options.hosts = 2;  // limits the built-in cases; a user's task takes the hosts it needs
   options.task = own_task();
   options.task->link_rates = {"2=1gbit", "6=100mbit"};
@@ -109,7 +109,7 @@ TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
 
 TEST(BenchCases, AnImpossibleTaskIsRefusedWithTheLimits) {
   const auto refusal = [](const ReshardRequest& task) {
-    BenchOptions options;
+    ReshardBenchOptions options;
     options.task = task;
     return test::error_of([&] { bench_cases(options); }).message();
   };
@@ -127,7 +127,7 @@ TEST(BenchCases, AnImpossibleTaskIsRefusedWithTheLimits) {
 }
 
 TEST(BenchCases, RandomTasksAreTheSameInOneRangeAndInPieces) {
-  BenchOptions options;
+  ReshardBenchOptions options;
   options.random = RandomTasks{0, 9};
   const std::vector<BenchCase> all = bench_cases(options);
   ASSERT_EQ(all.size(), 10u);
@@ -142,7 +142,7 @@ TEST(BenchCases, RandomTasksAreTheSameInOneRangeAndInPieces) {
 }
 
 TEST(BenchCases, FitTheHostsThatThereAre) {
-  BenchOptions options;
+  ReshardBenchOptions options;
   options.hosts = 5;
   for (const BenchCase& bench : bench_cases(options))
     EXPECT_LE(bench.num_hosts(), 5u) << bench.reshard.name;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/classification/image_dataset.h"
 #include "apps/data/chosen_rows.h"
-#include "apps/images/image_dataset.h"
 #include "core/cpu/cpu_device.h"
 #include "tests/support/image_files.h"
 #include "tests/support/thrown_error.h"

@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "apps/classification/image_batches.h"
 #include "apps/classifier/classifier_app.h"
 #include "apps/classifier/scores.h"
-#include "apps/images/image_batches.h"
 #include "apps/run_files/metrics.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"

@@ -11,9 +11,9 @@
 #include <limits>
 #include <optional>
 
+#include "apps/classification/image_dataset.h"
 #include "apps/data/text_dataset.h"
 #include "apps/data/token_windows.h"
-#include "apps/images/image_dataset.h"
 #include "apps/run_files/safetensors.h"
 #include "apps/select_input/row_contents.h"
 #include "apps/select_input/row_origin.h"
