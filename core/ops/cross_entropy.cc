@@ -100,7 +100,7 @@ const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_elemen
 const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, flops_per_element<6>,
                                                cross_entropy_signature, nullptr, 0};
 const OpDefinition kCrossEntropyWithGradDefinition{infer_cross_entropy_with_grad,
-                                                   flops_per_element<7>,
+                                                   flops_per_element<10>,
                                                    cross_entropy_with_grad_signature, nullptr, 0};
 
 }  // namespace weft

@@ -279,8 +279,8 @@ training: {steps: 20, stuck_from: 1, stuck_for: 600s}
     return text.find("waits for '") != std::string::npos;
   }));
   EXPECT_THAT(text, AllOf(ContainsRegex("back\\[data=0,tensor=0\\] [^\n]*\n    busy with 'run' for "
-                                        "[^\n]*\n    in stage 1, forward of microbatch 0 \\(next: "
-                                        "backward of microbatch 0\\): inside read 'targets'"),
+                                        "[^\n]*\n    in stage 1, backward of microbatch 0 \\(next: "
+                                        "forward of microbatch 1\\): inside read 'targets'"),
                           ContainsRegex("waits for '[^']* back->front' of microbatch 0 for [^\n]* "
                                         "which back\\[data=0,tensor=0\\] has not begun")));
 }
