@@ -8,11 +8,11 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/head/cluster_messages.h"
-#include "actors/head/cluster_token.h"
 #include "actors/head/device_allocator.h"
 #include "actors/head/device_watch.h"
 #include "actors/head/event_log.h"
 #include "actors/head/head_config.h"
+#include "actors/head/head_token.h"
 #include "actors/head/host_logs.h"
 #include "actors/head/host_table.h"
 #include "actors/head/mesh_epochs.h"
@@ -91,7 +91,7 @@ class Head final : private HostObserver {
     return device_watch_.wait_for_change(seen, within_ns);
   }
 
-  // Observers and operators: RunControl, ClusterToken, Shutdown.
+  // Observers and operators: RunControl, HeadToken, Shutdown.
   ClusterStatus status();
   std::vector<Member> members() { return hosts_.members(); }
   /// Returns the texts of incidents since the head started, oldest first.
@@ -182,7 +182,7 @@ class Head final : private HostObserver {
   MeshReleases releases_;
   MeshEpochs epochs_;
   RunControl run_control_;
-  ClusterToken token_;
+  HeadToken token_;
   Shutdown shutdown_;
 };
 

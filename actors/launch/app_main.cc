@@ -253,6 +253,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   // receives the deaths of a local cluster's processes
   const RevocableTarget<Cluster> death_target;
   std::unique_ptr<ProcessLauncher> launcher;
+  std::optional<LocalCluster> local;  // while it lives, other commands find the cluster's token
   try {
     DriverTask task{run, config, program, 1, {}, {}};
     if (!run.head.empty()) find_access(arguments, task);
@@ -264,8 +265,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
       options.gives_up = [&interruption] { return interruption.requested(); };
       task.num_hosts = hosts.size();
       task.token = options.token;
-      const LocalCluster local(*launcher, std::move(options));
-      task.run.head = to_string(local.head());
+      local.emplace(*launcher, std::move(options));
+      task.run.head = to_string(local->head());
     }
     status = drive_cluster(drive, interruption, std::move(task), death_target);
   } catch (...) {

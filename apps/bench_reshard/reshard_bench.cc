@@ -90,9 +90,9 @@ std::vector<std::vector<ReshardBench::LinkRates>> ReshardBench::probe_links(
     const auto rates = on_all<std::vector<double>>(hosts, [&](std::size_t h) {
       const auto& to = listening[(h + distance) % hosts];
       return cluster_.host(h).call<&ReshardHost::probe>(
-          ProbeRequest{{to.begin(), to.begin() + std::min(to.size(), listening[h].size())},
-                       start,
-                       kProbeSeconds});
+          RateProbe{{to.begin(), to.begin() + std::min(to.size(), listening[h].size())},
+                    start,
+                    kProbeSeconds});
     });
     for (std::size_t h = 0; h < hosts; ++h) {
       const std::size_t from = (h + hosts - distance) % hosts;

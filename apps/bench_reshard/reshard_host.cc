@@ -257,7 +257,7 @@ std::vector<actors::Address> ReshardHost::listen_for_probe(
   return probe_->listening();
 }
 
-actors::task<std::vector<double>> ReshardHost::probe(ProbeRequest request) {
+actors::task<std::vector<double>> ReshardHost::probe(RateProbe request) {
   if (!probe_)
     throw_error(ErrorCode::kFailedPrecondition, "listen_for_probe() comes before probe()");
   const actors::Wakeup wakeup = context_.make_wakeup();

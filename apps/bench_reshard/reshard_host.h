@@ -94,12 +94,12 @@ struct InterfaceBytes {
   static constexpr auto fields = weft::fields(&InterfaceBytes::sent, &InterfaceBytes::received);
 };
 
-struct ProbeRequest {
+struct RateProbe {
   std::vector<actors::Address> targets;  ///< One per interface.
   std::int64_t start_ns = 0;
   double seconds = 0;
   static constexpr auto fields =
-      weft::fields(&ProbeRequest::targets, &ProbeRequest::start_ns, &ProbeRequest::seconds);
+      weft::fields(&RateProbe::targets, &RateProbe::start_ns, &RateProbe::seconds);
 };
 
 /// Host of the resharding benchmark: a transfer engine and buffers for each device.
@@ -133,7 +133,7 @@ class ReshardHost final {
   /// Listens on a port of each address, one per interface. Required before probe().
   std::vector<actors::Address> listen_for_probe(const std::vector<std::string>& addresses);
   /// Measures the received bytes per second of each interface. See TcpProbe.
-  actors::task<std::vector<double>> probe(ProbeRequest request);
+  actors::task<std::vector<double>> probe(RateProbe request);
 
   static constexpr auto endpoints = actors::interface<"bench.reshard_host", 1>(
       actors::on<&ReshardHost::load>("load"), actors::on<&ReshardHost::connect>("connect"),

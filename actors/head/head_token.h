@@ -9,14 +9,14 @@
 
 namespace weft::actors {
 
-/// Token of the cluster, which its processes prove to each other. Not the secret itself: the head's
-/// process has it. One thread at a time.
-class ClusterToken final {
+/// Replacement of the cluster's token at the request of an operator. Does not hold the token: the
+/// System of the head's process does. One thread at a time.
+class HeadToken final {
  public:
   using Rotate = std::function<TokenRotation(const std::vector<ProcessId>& members)>;
   /// `rotate`: makes a new token and sends it to connected processes. `members` may prove the
   /// former one until they have reconnected. Empty: the token is not this head's.
-  ClusterToken(Rotate rotate, EventLog& log) : rotate_(std::move(rotate)), log_(log) {}
+  HeadToken(Rotate rotate, EventLog& log) : rotate_(std::move(rotate)), log_(log) {}
 
   /// Replaces the token. Other processes than `members` need the new one from now on. Throws
   /// kFailedPrecondition if the head was started with a token from outside.

@@ -1,4 +1,4 @@
-#include "actors/head/cluster_token.h"
+#include "actors/head/head_token.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace weft::actors {
 
-TokenRotation ClusterToken::rotate(const std::vector<ProcessId>& members) {
+TokenRotation HeadToken::rotate(const std::vector<ProcessId>& members) {
   if (!rotate_)
     throw_error(ErrorCode::kFailedPrecondition,
                 "the token was not replaced: this head was started with a token from outside; "
