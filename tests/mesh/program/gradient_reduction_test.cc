@@ -24,7 +24,7 @@ class GradientReductionTest : public testing::Test {
     partition_.meshes.push_back(mesh);
     partition_.mesh_of_stage.push_back(MeshId(0));
     partition_.per_mesh.resize(1);
-    topology_ = transfer::Topology(std::vector<transfer::HostId>(4, transfer::HostId(0)));
+    topology_ = transfer::Topology{std::vector<transfer::HostId>(4, transfer::HostId(0))};
   }
   /// Adds a parameter in spec `spec`; its gradient is in spec `gradient`.
   void add_parameter(const Spec& spec, const Spec& gradient) {
