@@ -27,7 +27,7 @@ class FailureRecord final {
  public:
   FailureRecord(FailureScope scope, bool survives_deaths);
 
-  // For the owner.
+  // Called by the owner.
 
   /// Returns the first failure since clear(), if there is one or it occurs within a time: a symptom
   /// may precede its cause. If `within` is not 0, waits longer while a silent or lost device
@@ -46,7 +46,7 @@ class FailureRecord final {
   /// dead ones. A restarted driver survives deaths from the start.
   void survive_deaths();
 
-  // For the Cluster.
+  // Called by the Cluster.
 
   FailureScope scope() const { return scope_; }
   bool survives_deaths() const;

@@ -26,7 +26,7 @@ void OperatorReports::add(const RunEvent& event) const {
 void OperatorReports::add_memory_caps(const std::vector<DeviceProcess>& processes,
                                       std::uint64_t cap_bytes) {
   if (caps_reported_.exchange(true)) return;
-  std::map<std::string, std::set<std::string>> hosts;  // by the kind of cap
+  std::map<std::string, std::set<std::string>> hosts;  // names of hosts, by kind of cap
   for (const DeviceProcess& process : processes)
     hosts[to_string(process.cap.kind)].insert(process.place.host);
   std::vector<std::string> kinds;

@@ -45,7 +45,7 @@ class DriverInterruption final {
   OnInterrupt then_ = OnInterrupt::kEndsAtOnce;  // guarded by mutex_
   std::stop_source source_;
   std::atomic<bool> checkpoint_asked_ = false;
-  EndRequestFilter requests_;  // used by the signals' thread
+  EndRequestFilter requests_;  // signals' thread only
   const SignalHandler signals_{[this](const ReceivedSignal& signal) { received(signal); }};
 };
 

@@ -60,7 +60,7 @@ class RunInterruption final {
   const RunEvents& events_;
   SupervisorEventQueue& queue_;
   std::atomic<int> count_ = 0;
-  EndRequestFilter requests_;  // used by the signals' thread
+  EndRequestFilter requests_;  // signals' thread only
   std::atomic<const char*> phase_ = "stopping the start of the cluster";
   Mutex mutex_;
   Condition changed_;

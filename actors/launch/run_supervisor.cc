@@ -107,8 +107,8 @@ class RunSupervisor {
   const MemoryFile refused_{"refused by the disk"};
   pid_t driver_ = 0;
   bool driver_interrupted_ = false;
-  std::optional<TimePoint> driver_must_end_;  // then it gets SIGKILL
-  std::optional<std::string> first_cause_;    // of the end of the run
+  std::optional<TimePoint> driver_must_end_;  // time of SIGKILL
+  std::optional<std::string> first_cause_;    // cause of the end of the run
   std::string last_words_;
 };
 

@@ -244,7 +244,7 @@ class TlsStream final : public ByteStream {
   bool dials_ = false;
   std::atomic<State> state_ = State::kUnknown;  // changed on the loop's thread
 
-  // Used by the loop's thread.
+  // Loop's thread only.
   bool heard_ = false;
   bool plain_by_mistake_ = false;
   std::function<void(bool)> waits_for_room_;  // used before kOpen

@@ -50,7 +50,7 @@ class BenchOutput final {
 class BenchProgram {
  public:
   struct Description {
-    std::string name;          ///< Such as "weft bench reshard". Prefix of error messages.
+    std::string name;          ///< Prefix of error messages: "weft bench reshard".
     std::string purpose;       ///< First lines of --help.
     std::string example;       ///< Command line of an example.
     std::string folder;        ///< Default of --out.

@@ -117,7 +117,7 @@ class CudaKernels::Impl final : public cuda::Backend {
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
         "cudaDeviceGetAttribute");
     // The limit is for static and dynamic shared memory together.
-    constexpr int kMostStaticBytes = 1024;  // of the kernels that have both
+    constexpr int kMostStaticBytes = 1024;  // most that a kernel with dynamic memory has
     shared_memory_ = bytes - kMostStaticBytes;
     void* fault = nullptr;
     cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped),

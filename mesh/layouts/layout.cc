@@ -114,7 +114,7 @@ class RoleAssignment {
   const LayoutDefinition& layout_;
   const DeviceMesh& mesh_;
   Roles roles_;
-  std::map<std::string, Role> role_of_;  ///< By axis.
+  std::map<std::string, Role> role_of_;  ///< Roles by axis.
 };
 
 /// Returns the axis of each role of the layout.

@@ -50,7 +50,7 @@ class WorkWriter {
 
  private:
   std::vector<std::uint64_t> place_of_buffer_;
-  std::vector<bool> is_loss_;  ///< By buffer.
+  std::vector<bool> is_loss_;  ///< True for a loss; by buffer.
   std::vector<std::uint64_t> first_equal_op_;
 };
 

@@ -22,7 +22,7 @@ class LoopTimers final {
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
 
   EventLoop& loop_;
-  // Used by the loop's thread. Shared with the callback that creates a timer.
+  // Loop's thread only. Shared with the callback that creates a timer.
   std::set<std::shared_ptr<Timer>> timers_;
 };
 

@@ -66,7 +66,7 @@ class OutgoingCalls final : public CallOwner {
   const std::shared_ptr<Route> local_;  // shared with pending calls
 
   PendingCalls pending_;
-  // Used by the loop's thread.
+  // Loop's thread only.
   std::unique_ptr<Timer> deadline_timer_;  // made by the first deadline
   TimePoint deadline_armed_ = TimePoint::max();
   bool deadlines_stopped_ = false;

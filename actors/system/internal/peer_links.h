@@ -73,7 +73,7 @@ class PeerLinks final {
   std::unordered_map<ProcessId, Error> dead_;  // reasons of the last kMaxDead processes that died
   std::deque<ProcessId> dead_order_;           // keys of dead_, oldest first
 
-  // Used by the loop's thread.
+  // Loop's thread only.
   std::unordered_map<ProcessId, std::function<void()>> dials_;  // cancel a dial
 };
 

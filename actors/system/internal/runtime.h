@@ -69,7 +69,7 @@ struct System::Impl final : public LinkEvents {
   Surveys surveys;
   IncomingCalls incoming;
 
-  // Used by the loop's thread.
+  // Loop's thread only.
   std::function<void(const ProcessRef&, const Error&, DisconnectCause)> peer_lost;
 
   // Declared last, as its thread uses the members above. Its end drops queued callbacks.

@@ -21,7 +21,7 @@ class DeviceTraces final {
   void clear() { traces_.clear(); }
 
  private:
-  std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId, in nanoseconds.
+  std::vector<std::int64_t> clock_offsets_;  ///< Nanoseconds, by DeviceId.
   std::vector<DeviceTrace> traces_;
 };
 

@@ -129,7 +129,7 @@ void GradientReduction::reduce_scatter(const ReductionGroup& group, const Bucket
   const TensorType own{DType::kF32, {content.elements}};
   const std::string name =
       fmt::format("reduce-scatter {} {}", sums_.blocks().at(group).name, num_scatters_);
-  // One bucket is filled while the other is in flight.
+  // Buckets: the owner fills one while the other is in flight.
   const std::size_t bucket = num_scatters_++ % in_flight_.size();
   for (std::size_t r = 0; r < in_flight_[bucket].size(); ++r)
     emitters_[r].wait(in_flight_[bucket][r]);

@@ -47,9 +47,9 @@ class MeshBuffers {
 
   const MeshView mesh_;
   const MeshEmitters& emitters_;
-  std::vector<std::map<LocalId, std::uint32_t>> parameters_;  ///< By rank.
+  std::vector<std::map<LocalId, std::uint32_t>> parameters_;  ///< Buffers of parameters, by rank.
   std::vector<std::map<LocalId, std::uint32_t>> inputs_;      ///< Program::inputs, by rank.
-  std::vector<std::map<Instance, std::uint32_t>> instances_;  ///< By rank.
+  std::vector<std::map<Instance, std::uint32_t>> instances_;  ///< Buffers of values, by rank.
 };
 
 /// Buffers of all meshes. Filled mesh by mesh before any action is emitted.

@@ -20,7 +20,7 @@ struct CompileInputs {
   const Schedule& schedule;
   const ActorsOfMeshes& actors;
   const std::vector<PlannedEdge>& edges;
-  const std::vector<Lane>& lanes;  ///< By edge.
+  const std::vector<Lane>& lanes;  ///< Lanes by edge.
   const transfer::Topology& topology;
   const CompileOptions& options;
 };
