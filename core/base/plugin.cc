@@ -27,15 +27,16 @@ std::string folder_list(const std::vector<fs::path>& folders) {
 std::vector<fs::path> plugin_folders(std::string_view configured, const fs::path& executable) {
   std::vector<fs::path> folders = split_folders(configured);
   if (!executable.empty()) folders.push_back(executable.parent_path().parent_path() / "lib");
-  folders.emplace_back(WEFT_BUILT_PLUGINS);
   return folders;
 }
 
 std::vector<fs::path> plugin_folders() {
   const char* const configured = std::getenv("WEFT_PLUGINS");
   std::error_code ignored;
-  return plugin_folders(configured != nullptr ? configured : "",
-                        fs::read_symlink("/proc/self/exe", ignored));
+  std::vector<fs::path> folders = plugin_folders(configured != nullptr ? configured : "",
+                                                 fs::read_symlink("/proc/self/exe", ignored));
+  folders.emplace_back(WEFT_BUILT_PLUGINS);
+  return folders;
 }
 
 std::optional<fs::path> find_plugin(std::string_view file, const std::vector<fs::path>& folders) {

@@ -18,12 +18,12 @@ std::vector<std::filesystem::path> split_folders(std::string_view list);
 /// Returns the folders separated by ", ", for messages.
 std::string folder_list(const std::vector<std::filesystem::path>& folders);
 
-/// Returns the folders to search for Weft's own shared libraries, libweft_*.so, in this order:
-/// those in `configured`, the value of WEFT_PLUGINS; lib/ beside the bin/ of `executable`, unless
-/// that is empty; the build folder.
+/// Returns folders of Weft's own shared libraries, libweft_*.so, in the order of search: those in
+/// `configured`, the value of WEFT_PLUGINS, then lib/ beside the bin/ of `executable`, unless that
+/// is empty.
 std::vector<std::filesystem::path> plugin_folders(std::string_view configured,
                                                   const std::filesystem::path& executable);
-/// Returns the folders to search in this process.
+/// Returns the folders to search in this process: those above, then the build folder.
 std::vector<std::filesystem::path> plugin_folders();
 
 /// Returns the path of `file` in the first folder that contains it; nullopt if none does.

@@ -21,7 +21,7 @@ PluginEnvironment plugin_places();
 
 /// Folders to search, in order, and options from the environment.
 struct PluginSearch {
-  /// Folders of libweft_*.so; see plugin_folders().
+  /// Folders of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
   std::vector<std::filesystem::path> plugins;
   /// Folders of CUDA's libraries from WEFT_CUDA_LIBRARIES, searched before the dynamic loader's.
   std::vector<std::filesystem::path> configured_library_folders;

@@ -52,7 +52,7 @@ TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
                                   {"CUDA_HOME", (root / "absent").string()},
                                   {"WEFT_PLUGINS", "/mine"},
                                   {"WEFT_CUDA_LIBRARIES", "/a::/b"}}));
-  EXPECT_THAT(search.plugins, ElementsAre("/mine", root / "bundle/lib", testing::_));
+  EXPECT_THAT(search.plugins, ElementsAre("/mine", root / "bundle/lib"));
   EXPECT_THAT(search.configured_library_folders, ElementsAre("/a", "/b"));
   EXPECT_THAT(search.default_library_folders,
               ElementsAre(root / "usr/local/cuda/lib64",
@@ -65,7 +65,7 @@ TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
 TEST(PluginSearch, OfABareMachineNamesNothing) {
   const test::ScratchFolder scratch;
   const PluginSearch search = plugin_search(places(scratch.path(), {}));
-  EXPECT_THAT(search.plugins, ElementsAre(scratch.path() / "bundle/lib", testing::_));
+  EXPECT_THAT(search.plugins, ElementsAre(scratch.path() / "bundle/lib"));
   EXPECT_THAT(search.configured_library_folders, IsEmpty());
   EXPECT_THAT(search.default_library_folders, IsEmpty());
 }
