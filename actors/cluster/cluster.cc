@@ -163,13 +163,17 @@ void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
 }
 
 void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
-  if (head_.report_peer_loss(peer, how)) return;
-  if (const auto member = meshes_.find(peer.id)) failures_.record_lost_device(member->mesh);
+  if (!head_.report_peer_loss(peer, how)) record_loss(peer.id);
+}
+
+void Cluster::record_loss(ProcessId process) {
+  if (const auto member = meshes_.find(process))
+    failures_.record_lost_device(member->mesh, [&] { return meshes_.find(process).has_value(); });
 }
 
 void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
   if (head_.report_peer_loss(peer, describe_silence(silence, 0))) return;
-  if (const auto member = meshes_.find(peer.id)) failures_.record_lost_device(member->mesh);
+  record_loss(peer.id);
   system_.run_after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
     ear.tell([&](Cluster& cluster) { cluster.report_silent(id, silence); });
   });

@@ -212,6 +212,8 @@ class Cluster final {
   /// Reports the end to the agents, which end this owner's processes and tell the next head.
   void report_end_to_agents(const RunResult& end);
   void report_peer_loss(const ProcessRef& peer, const std::string& how);
+  /// Records the loss of a process if it is a device of a mesh that this owner holds.
+  void record_loss(ProcessId process);
   /// Reports a silent device process to the head, unless its agent does.
   void peer_timed_out(const ProcessRef& peer, Nanoseconds silence);
   void report_silent(ProcessId process, Nanoseconds silence);

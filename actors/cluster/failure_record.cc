@@ -85,9 +85,9 @@ bool FailureRecord::is_cluster_lost() const {
   return cluster_lost_;
 }
 
-void FailureRecord::record_lost_device(const MeshKey& mesh) {
+void FailureRecord::record_lost_device(const MeshKey& mesh, const std::function<bool()>& is_held) {
   const std::lock_guard lock(mutex_);
-  if (!failed_.contains(mesh)) unexplained_loss_ = true;
+  if (!failed_.contains(mesh) && is_held()) unexplained_loss_ = true;
 }
 
 bool FailureRecord::has_failed(const MeshKey& mesh) const {

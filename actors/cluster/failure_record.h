@@ -60,7 +60,8 @@ class FailureRecord final {
   bool record_cluster_loss(const Error& error);
   bool is_cluster_lost() const;
   /// Records that a device process of the mesh is silent or lost, unless the mesh has failed.
-  void record_lost_device(const MeshKey& mesh);
+  /// `is_held` is called under the lock of this object; returns false if the mesh was released.
+  void record_lost_device(const MeshKey& mesh, const std::function<bool()>& is_held);
   bool has_failed(const MeshKey& mesh) const;
   /// Returns the failure of a mesh, if there is one or it occurs within a time. Does not wait if
   /// the cluster is lost.

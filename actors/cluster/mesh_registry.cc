@@ -10,11 +10,6 @@ void MeshRegistry::put(const MeshProcesses& mesh) {
     if (process.agent.id != ProcessId()) agents_[process.place.host] = process.agent;
 }
 
-void MeshRegistry::add(const MeshProcesses& mesh) {
-  const std::lock_guard lock(mutex_);
-  put(mesh);
-}
-
 bool MeshRegistry::add_if(const std::function<bool()>& is_valid, const MeshProcesses& mesh) {
   const std::lock_guard lock(mutex_);
   if (!is_valid()) return false;

@@ -20,7 +20,6 @@ namespace weft::actors {
 /// Owned by a Cluster, which changes it; the owner reads. Any thread.
 class MeshRegistry final {
  public:
-  void add(const MeshProcesses& mesh);
   /// Adds a mesh if `is_valid` returns true, which is called under the lock of this object. Returns
   /// its result.
   bool add_if(const std::function<bool()>& is_valid, const MeshProcesses& mesh);

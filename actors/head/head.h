@@ -48,7 +48,7 @@ class Head final : private HostObserver {
   /// Reads the saved state. Throws kDataLoss if it is damaged.
   Head(Context& context, HeadConfig config, const HeadEvents& events);
 
-  // Agents, and the parents of agents: HostTable, MeshTable, OwnerTable.
+  // Agents, and the parents of agents: HostTable, MeshTable, OwnerTable, RunControl.
   task<JoinReply> join(HostRegistration offer, AgentReport devices) {
     return hosts_.join(context_.caller(), std::move(offer), std::move(devices));
   }
@@ -59,7 +59,7 @@ class Head final : private HostObserver {
   void report_owner_exit(const OwnerExit& end);
   void detached_ended(const DetachedRunExit& end) { run_control_.detached_ended(caller(), end); }
 
-  // Owners: OwnerTable, MeshEpochs, MeshReleases, DeviceWatch.
+  // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, DeviceWatch.
   JoinReply register_owner(OwnerRegistration offer) {
     return owners_.register_owner(context_.caller(), std::move(offer));
   }
@@ -91,7 +91,8 @@ class Head final : private HostObserver {
     return device_watch_.wait_for_change(seen, within_ns);
   }
 
-  // Observers and operators: RunControl, HeadToken, Shutdown.
+  // Observers and operators: HostTable, EventLog, RunControl, OwnerTable, HeadToken, Shutdown.
+  /// Returns hosts, meshes, owners and runs as they are now.
   ClusterStatus status();
   std::vector<Member> members() { return hosts_.members(); }
   /// Returns the texts of incidents since the head started, oldest first.
@@ -109,11 +110,13 @@ class Head final : private HostObserver {
     return run_control_.cancel(number, now);
   }
   void driver_given_up(const std::string& run) { owners_.driver_given_up(run); }
+  /// Replaces the cluster's token; see HeadToken::rotate().
   TokenRotation rotate_token();
   task<void> stop(std::string reason, bool now) { return shutdown_.stop(std::move(reason), now); }
 
   // The head's own process: HostTable, OwnerTable, MeshReleases. Throw kInvalidArgument if another
   // process calls them.
+  /// `silence_ns`: time without an answer; negative: the peer answers again.
   task<void> peer_suspected(ProcessId peer, std::int64_t silence_ns);
   void peer_timed_out(ProcessId peer, std::int64_t silence_ns);
   void peer_disconnected(ProcessId peer, bool cut_off);

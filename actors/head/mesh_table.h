@@ -18,8 +18,8 @@ namespace weft::actors {
 
 /// Meshes of a cluster: which devices each has, who owns it, and which of its processes have died.
 ///
-/// Saves each mesh as a row of the head's state. Calls no other process. Owned by the head; one
-/// thread at a time.
+/// Saves each mesh as a row of the head's state. Awaits no other process; notifies owners through
+/// MeshOwners. Owned by the head; one thread at a time.
 class MeshTable final {
  public:
   struct Mesh : MeshRow {

@@ -134,8 +134,8 @@ class AgentSignals final {
   ExitRequest end_now_;
   std::atomic<bool> leaves_cluster_ = false;
   Mutex mutex_;
-  ProcessLauncher* launcher_ = nullptr;  // guarded by mutex_
-  EndRequestFilter requests_{false};     // used by the signals' thread
+  ProcessLauncher* launcher_ = nullptr;                         // guarded by mutex_
+  EndRequestFilter requests_{EndRequestFilter::Parent::kNone};  // signals' thread only
   // One of the two is set. Declared last: they use the members above.
   std::optional<SignalHandler> by_hand_;
   std::optional<ChildSignals> with_parent_;

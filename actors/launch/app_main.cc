@@ -210,7 +210,7 @@ int AppMain::serve_keys(const RoleArguments& arguments) {
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   const NonBlockingOutput output;
-  DriverInterruption interruption(DriverInterruption::Parent::kWeftRun);
+  DriverInterruption interruption(EndRequestFilter::Parent::kKills);
   AppRun run = make_run(arguments);
   interruption.connect(run);
   const Secret token = inherited_token(arguments);
@@ -241,7 +241,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   const NonBlockingOutput output;
   arguments.check_known({"head", "token-file", "cert", kInsecureFlag, "workers", "devices", "out",
                          "config", "set", "json", "help"});
-  DriverInterruption interruption(DriverInterruption::Parent::kNone);
+  DriverInterruption interruption(EndRequestFilter::Parent::kNone);
   AppRun run = make_run(arguments);
   interruption.connect(run);
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;

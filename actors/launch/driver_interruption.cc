@@ -9,7 +9,7 @@
 
 namespace weft::actors {
 
-DriverInterruption::DriverInterruption(Parent parent) : requests_(parent == Parent::kWeftRun) {}
+DriverInterruption::DriverInterruption(EndRequestFilter::Parent parent) : requests_(parent) {}
 
 void DriverInterruption::connect(AppRun& run) {
   run.stop = source_.get_token();

@@ -16,11 +16,7 @@ namespace weft::actors {
 /// once (children get the parent-death signal). SIGUSR1 requests a checkpoint. Any thread.
 class DriverInterruption final {
  public:
-  enum class Parent {
-    kWeftRun,  ///< Sends SIGKILL for an end at once.
-    kNone,
-  };
-  explicit DriverInterruption(Parent parent);
+  explicit DriverInterruption(EndRequestFilter::Parent parent);
 
   /// Gives a run its stop token and the functions by which it talks to this object.
   void connect(AppRun& run);

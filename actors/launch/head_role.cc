@@ -160,7 +160,9 @@ int serve_head(const HeadRole& role) {
     warn_of_insecure(log);
   }
   System system(options);
-  const TokenRotator rotator(system, role.state_directory, role.grace);
+  // Shared with the head's actor, which lives until the system ends.
+  const auto rotator =
+      std::make_shared<const TokenRotator>(system, role.state_directory, role.grace);
   system.on_refused([&system](const std::string& text) {
     system.named<Head>(system.self(), "head").tell<&Head::record_refusal>(text);
   });
@@ -181,7 +183,7 @@ int serve_head(const HeadRole& role) {
       [log](const ClusterEvent& event) { log.info("{}", event.text); },
       [log](const std::string& warning) { log.warning("{}", warning); },
       [&end](const std::string& reason) { end.set(0, reason); },
-      [&rotator](const std::vector<ProcessId>& members) { return rotator.rotate(members); }};
+      [rotator](const std::vector<ProcessId>& members) { return rotator->rotate(members); }};
   system.host_with<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context,
                                   HeadConfig{address, role.state_directory, role.grace,

@@ -14,11 +14,11 @@
 namespace weft::actors {
 
 RunInterruption::RunInterruption(std::string run_name, const RunEvents& events,
-                                 SupervisorEventQueue& queue, Parent parent)
+                                 SupervisorEventQueue& queue, EndRequestFilter::Parent parent)
     : run_name_(std::move(run_name)),
       events_(events),
       queue_(queue),
-      requests_(parent == Parent::kWeft),
+      requests_(parent),
       signals_([this](const ReceivedSignal& signal) { received(signal); }) {}
 
 void RunInterruption::set_launcher(ProcessLauncher* launcher) {

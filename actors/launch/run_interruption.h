@@ -17,13 +17,9 @@ namespace weft::actors {
 /// is an event, too. Construct it before any thread starts. Any thread.
 class RunInterruption final {
  public:
-  enum class Parent {
-    kWeft,  ///< An agent, which passes on each signal once.
-    kNone,
-  };
   /// Borrows `events` and `queue`.
   RunInterruption(std::string run_name, const RunEvents& events, SupervisorEventQueue& queue,
-                  Parent parent);
+                  EndRequestFilter::Parent parent);
   RunInterruption(const RunInterruption&) = delete;
   RunInterruption& operator=(const RunInterruption&) = delete;
 

@@ -118,8 +118,8 @@ RunSupervisor::RunSupervisor(SupervisedRun run)
       edits_(run_.read_files),
       programs_(run_.out / "logs" / kPrograms, hash_directory()),
       interruption_(run_.header.name, events_, queue_,
-                    run_.started_by.empty() ? RunInterruption::Parent::kNone
-                                            : RunInterruption::Parent::kWeft),
+                    run_.started_by.empty() ? EndRequestFilter::Parent::kNone
+                                            : EndRequestFilter::Parent::kKills),
       restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
 int RunSupervisor::run() {

@@ -85,7 +85,8 @@ EndRequestFilter::Kind EndRequestFilter::add(const ReceivedSignal& signal, TimeP
     first_ = now;
     return Kind::kFirst;
   }
-  const bool echo = now - *first_ < kEchoWindow || (parent_kills_ && signal.from_parent);
+  const bool echo =
+      now - *first_ < kEchoWindow || (parent_ == Parent::kKills && signal.from_parent);
   return echo ? Kind::kEcho : Kind::kSecond;
 }
 

@@ -62,15 +62,18 @@ class EndRequestFilter final {
     kEcho,    ///< Ignore it: the same request again.
     kSecond,  ///< End at once.
   };
-  /// `parent_kills`: true if a parent that wants the end at once sends SIGKILL. Its other signals
-  /// never count as a second request then.
-  explicit EndRequestFilter(bool parent_kills) : parent_kills_(parent_kills) {}
+  /// Behaviour of the parent process.
+  enum class Parent {
+    kKills,  ///< Sends SIGKILL for an end at once; its other signals are echoes.
+    kNone,   ///< No parent, or one whose signals count as anyone's.
+  };
+  explicit EndRequestFilter(Parent parent) : parent_(parent) {}
   /// Time after the first request within which further signals are echoes.
   static constexpr Nanoseconds kEchoWindow = std::chrono::seconds(1);
   Kind add(const ReceivedSignal& signal, TimePoint now);
 
  private:
-  const bool parent_kills_;
+  const Parent parent_;
   std::optional<TimePoint> first_;
 };
 

@@ -92,7 +92,7 @@ int run_bench_program(int argc, char** argv, BenchProgram& program) {
 
 int run_until_signal(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
-  actors::EndRequestFilter requests(false);
+  actors::EndRequestFilter requests(actors::EndRequestFilter::Parent::kNone);
   // A second signal ends the process at once. Its child processes detect that and exit too.
   const actors::SignalHandler signals([&](const actors::ReceivedSignal& signal) {
     if (!signal.asks_to_end()) return;

@@ -87,11 +87,10 @@ class UcxWire final : public Wire {
     try {
       added.connect_endpoints(workers_, address, &on_peer_error);
     } catch (const Error& error) {
-      const std::string route_text = added.route_text;
       added.end = Peer::End::kDropped;  // endpoints that exist already refer to the peer
       close_peer(added);
       if (near) throw;
-      throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, route_text,
+      throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.route_text,
                   error.message(), network_advice());
     }
     peers_.say_hello(added);

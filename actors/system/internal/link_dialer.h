@@ -13,7 +13,8 @@
 namespace weft::actors {
 
 /// Dials the processes to which this process has calls and no connection. Has no state of its own:
-/// each dial belongs to a link of PeerLinks.
+/// each dial belongs to a link of PeerLinks. Loop's thread, unless a member's comment says
+/// otherwise.
 class LinkDialer final {
  public:
   LinkDialer(const SystemOptions& options, EventLoop& loop, LoopTimers& timers, TlsPolicy& tls,

@@ -34,7 +34,9 @@ namespace weft::actors {
 ///   IncomingCalls -> Surveys ------------'
 ///
 /// LocalRoute, through which OutgoingCalls reaches this process, is the exception: it leads to
-/// IncomingCalls. No part calls another while it holds its own mutex.
+/// IncomingCalls. All parts use `loop`. No part calls another while it holds its own mutex, except
+/// Connector, whose mutex only makes callers wait for each other, and HostedActors, which reads
+/// ProcessIdentity.
 struct System::Impl final : public LinkEvents {
   Impl(System& system, SystemOptions system_options);
   ~Impl();

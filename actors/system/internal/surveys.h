@@ -16,8 +16,8 @@
 
 namespace weft::actors {
 
-/// Answers surveys of this process and of its peers, on the I/O thread, never on an actor's. Any
-/// thread.
+/// Answers surveys of this process and of its peers. A peer gets its answer from the I/O thread,
+/// whatever the actors do; a local caller gets it on its own thread. Any thread.
 class Surveys final {
  public:
   Surveys(const ProcessIdentity& identity, const PeerLinks& links, const HostedActors& actors,

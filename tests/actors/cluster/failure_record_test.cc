@@ -1,6 +1,9 @@
 #include "actors/cluster/failure_record.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -50,26 +53,26 @@ TEST(FailureRecord, ClearingStartsAfreshUnlessTheClusterIsLost) {
   EXPECT_TRUE(record.record_cluster_loss(Error(ErrorCode::kCancelled, "stopped")));
   EXPECT_FALSE(record.record_cluster_loss(Error(ErrorCode::kCancelled, "stopped again")));
   EXPECT_EQ(record.first()->message(), "stopped");
-  EXPECT_THROW(record.clear(), Error);
+  EXPECT_THAT([&] { record.clear(); }, test::throws_error(ErrorCode::kCancelled, "stopped"));
 }
 
 TEST(FailureRecord, OwnersThatSurviveSpawnAnotherMesh) {
   FailureRecord coupled(FailureScope::kAllMeshes, false);
   coupled.record(death_on("front"), always);
-  EXPECT_THROW(coupled.check_spawn(), Error);
+  EXPECT_EQ(test::error_of([&] { coupled.check_spawn(); }), death_on("front").error());
   coupled.survive_deaths();
   EXPECT_NO_THROW(coupled.check_spawn());
   FailureRecord separate(FailureScope::kOneMesh, false);
   separate.record(death_on("front"), always);
   EXPECT_NO_THROW(separate.check_spawn());
   separate.record_cluster_loss(Error(ErrorCode::kCancelled, "stopped"));
-  EXPECT_THROW(separate.check_spawn(), Error);
+  EXPECT_EQ(test::error_of([&] { separate.check_spawn(); }), death_on("front").error());
 }
 
 TEST(FailureRecord, WaitsEndWithAFailure) {
   FailureRecord record(FailureScope::kAllMeshes, true);
   EXPECT_FALSE(record.wait_for_more(0, 1ms));
-  record.record_lost_device({"front", 1});
+  record.record_lost_device({"front", 1}, always);
   record.record(death_on("front"), always);
   record.wait_for_explanation();
   record.wait_for_first(1h);

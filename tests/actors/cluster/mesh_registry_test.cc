@@ -26,7 +26,7 @@ MeshProcesses mesh_of(const MeshKey& key, const std::vector<std::string>& hosts,
 
 TEST(MeshRegistry, KnowsTheDeviceOfEachRank) {
   MeshRegistry registry;
-  registry.add(mesh_of({"front", 1}, {"a", "b"}, 7));
+  registry.add_if([] { return true; }, mesh_of({"front", 1}, {"a", "b"}, 7));
   EXPECT_THAT(registry.places_of({"front", 1}),
               ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
   EXPECT_EQ(registry.describe_device({"front", 1}, 1), "b device 1 (pid 101)");
@@ -39,7 +39,7 @@ TEST(MeshRegistry, KnowsTheDeviceOfEachRank) {
 
 TEST(MeshRegistry, AnEpochReplacesTheFormer) {
   MeshRegistry registry;
-  registry.add(mesh_of({"front", 1}, {"a"}, 7));
+  registry.add_if([] { return true; }, mesh_of({"front", 1}, {"a"}, 7));
   registry.replace({"front", 1}, mesh_of({"front", 2}, {"b"}, 0));
   EXPECT_THAT(registry.keys(), ElementsAre(MeshKey{"front", 2}));
   EXPECT_THAT(registry.missing_ranks({"front", 2}), ElementsAre(0u));

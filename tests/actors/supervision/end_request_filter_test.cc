@@ -12,7 +12,7 @@ const ReceivedSignal kByParent{SIGINT, 7, true};
 const ReceivedSignal kByOthers{SIGTERM, 9, false};
 
 TEST(EndRequestFilter, ASecondWishComesMoreThanASecondAfterTheFirst) {
-  EndRequestFilter requests(false);
+  EndRequestFilter requests(EndRequestFilter::Parent::kNone);
   const TimePoint begun(milliseconds(5));
   EXPECT_EQ(requests.add(kByOthers, begun), Kind::kFirst);
   EXPECT_EQ(requests.add(kByParent, begun), Kind::kEcho);
@@ -21,7 +21,7 @@ TEST(EndRequestFilter, ASecondWishComesMoreThanASecondAfterTheFirst) {
 }
 
 TEST(EndRequestFilter, AParentThatKillsNeverMeansASecondWish) {
-  EndRequestFilter requests(true);
+  EndRequestFilter requests(EndRequestFilter::Parent::kKills);
   const TimePoint begun(milliseconds(5));
   EXPECT_EQ(requests.add(kByOthers, begun), Kind::kFirst);
   EXPECT_EQ(requests.add(kByParent, begun + milliseconds(5000)), Kind::kEcho);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/thrown_error.h"
+
 namespace weft::actors {
 namespace {
 
@@ -25,14 +27,6 @@ struct PeerLinksTest : testing::Test {
   static ProcessRef process(std::uint64_t id, std::uint16_t port = 9000) {
     return {ProcessId(id), "process " + std::to_string(id), Address{"127.0.0.1", port}};
   }
-  static std::string error_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "no error";
-  }
 };
 
 TEST_F(PeerLinksTest, ANewLinkIsDialledByTheFirstCallerOnly) {
@@ -44,7 +38,7 @@ TEST_F(PeerLinksTest, ANewLinkIsDialledByTheFirstCallerOnly) {
 }
 
 TEST_F(PeerLinksTest, AProcessThatDoesNotListenCannotBeDialledButItsLinkIsFound) {
-  EXPECT_EQ(error_of([&] { links.find_or_add_reachable(process(1, 0)); }),
+  EXPECT_EQ(test::error_of([&] { links.find_or_add_reachable(process(1, 0)); }).message(),
             "process 1 is not connected and does not listen, so this process cannot connect to it");
   const auto link = links.find_or_add(process(1, 0));
   EXPECT_EQ(links.find_or_add_reachable(process(1, 0)).first, link);
@@ -53,7 +47,8 @@ TEST_F(PeerLinksTest, AProcessThatDoesNotListenCannotBeDialledButItsLinkIsFound)
 TEST_F(PeerLinksTest, TheFirstReasonOfADeathStaysUnlessThereIsBetterEvidence) {
   links.mark_dead(ProcessId(1), Error(ErrorCode::kPeerDied, "first"), false);
   links.mark_dead(ProcessId(1), Error(ErrorCode::kPeerDied, "second"), false);
-  EXPECT_EQ(error_of([&] { links.find_or_add_reachable(process(1)); }), "first");
+  EXPECT_EQ(test::error_of([&] { links.find_or_add_reachable(process(1)); }),
+            Error(ErrorCode::kPeerDied, "first"));
   links.mark_dead(ProcessId(1), Error(ErrorCode::kPeerDied, "better"), true);
   EXPECT_EQ(links.death_of(ProcessId(1))->message(), "better");
   EXPECT_EQ(links.death_of(ProcessId(2)), std::nullopt);

@@ -14,7 +14,7 @@ Peer& PeerTable::add(std::unique_ptr<Peer> peer) {
 
 void PeerTable::say_hello(Peer& peer) {
   for (Peer::Connection* connection : peer.connections()) {
-    connection->hello_received = early_hellos_.erase({peer.id, connection->worker}) != 0;
+    if (early_hellos_.erase({peer.id, connection->worker}) != 0) connection->hello_received = true;
     sender_.send_control(peer, *connection, WireHeader::kHello, 0);
   }
 }
