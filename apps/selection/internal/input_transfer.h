@@ -10,8 +10,8 @@
 namespace weft::apps {
 
 /// Worker's part of the distribution of a graph's input: hosts that lack the input receive the rows
-/// that they need from a rank that has all (the holder). Before WorkerSession::open_folders(), so
-/// that it has a port alone. Actor's thread only.
+/// that they need from a rank that has all (the holder). Runs before the session opens its folders,
+/// and therefore borrows the session's port only. Actor's thread only.
 class InputTransfer final {
  public:
   explicit InputTransfer(mesh::DataPlaneEndpoint& port) : port_(port) {}

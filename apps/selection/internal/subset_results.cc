@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/codec/bytes.h"
 #include "core/spill/spill_file.h"
@@ -26,16 +27,21 @@ class ResultRows final {
       : round_(round), chosen_(state.chosen_points(shard, round)) {
     if (settings.use_bounding) bounds_ = state.read_bounds(shard);
     gains_ = state.read_gains(shard, round);
+    if (const std::size_t needed = num_gains(); gains_.size() < needed)
+      throw_error(ErrorCode::kDataLoss,
+                  "the saved gains of shard {} in round {} are {}, but {} points were chosen; they "
+                  "belong to another run; start this run again",
+                  shard, round, gains_.size(), needed);
   }
   std::size_t size() const { return chosen_.size(); }
   bool is_chosen(std::uint32_t row) const { return chosen_[row]; }
   /// Returns the result of the next chosen row. Call once for each, in ascending order.
   ResultPoint next_result(std::uint32_t row, const StoredPoint& point) {
     ResultPoint result{point.id, point.utility, 0, 0};
-    if (bounds_ && bounds_->state_of(row) == PointState::kAccepted) {
+    if (is_accepted(row)) {
       result.gain = bounds_->at_most(row);
     } else {
-      result.gain = gains_.at(next_gain_++);
+      result.gain = gains_[next_gain_++];
       result.round = round_;
     }
     if (point.is_copy) result.gain += kCopyPenalty;
@@ -43,6 +49,18 @@ class ResultRows final {
   }
 
  private:
+  /// Returns whether bounding, not a round, chose the row.
+  bool is_accepted(std::size_t row) const {
+    return bounds_ && bounds_->state_of(row) == PointState::kAccepted;
+  }
+  /// Returns the number of rows that the last round chose.
+  std::size_t num_gains() const {
+    std::size_t count = 0;
+    for (std::size_t row = 0; row < chosen_.size(); ++row)
+      count += chosen_[row] && !is_accepted(row) ? 1 : 0;
+    return count;
+  }
+
   const std::uint32_t round_;
   const std::vector<bool> chosen_;
   std::optional<PointBounds> bounds_;

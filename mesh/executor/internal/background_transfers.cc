@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
 
 namespace weft::mesh {
@@ -37,7 +38,7 @@ void BackgroundTransfers::gather(const std::string& program, CheckpointEndpoint&
 
 bool BackgroundTransfers::try_replicate(const std::string& program) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  if (!lock.owns_lock() || replication_) return false;
   replication_request_ = runner_.request(program);
   replication_.emplace(devices_.all()
                            .within(actors::kNoDeadline)
@@ -47,9 +48,10 @@ bool BackgroundTransfers::try_replicate(const std::string& program) {
 
 bool BackgroundTransfers::try_finish_replication() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !replication_->ready()) return false;
-  replication_->get();
-  replication_.reset();
+  if (!lock.owns_lock()) return false;
+  WEFT_CHECK(replication_.has_value(), "no replication is running");
+  if (!replication_->ready()) return false;
+  std::exchange(replication_, std::nullopt)->get();
   return true;
 }
 

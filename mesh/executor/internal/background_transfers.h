@@ -26,8 +26,8 @@ class BackgroundTransfers final {
 
   /// Starts a replication. Returns false if another transfer is running.
   bool try_replicate(const std::string& program);
-  /// Returns whether the replication has completed, after which another may start. Throws its
-  /// error.
+  /// Returns whether the replication that try_replicate() has started is complete. Afterwards, and
+  /// after its error, which this function throws, another may start.
   bool try_finish_replication();
   /// Cancels the replication, if any.
   void cancel_replication();

@@ -79,7 +79,7 @@ void GradientReduction::start(const std::set<StageId>& stages) {
     if (group.scattered.empty()) {
       all_reduce(group, block, stages);
     } else {
-      for (const BucketContent& content : fill_buckets(group, stages))
+      for (const BucketContent& content : plan_buckets(group, stages))
         reduce_scatter(group, content);
     }
   }
@@ -104,7 +104,7 @@ void GradientReduction::all_reduce(const ReductionGroup& group, const SumBlock& 
   }
 }
 
-std::vector<GradientReduction::BucketContent> GradientReduction::fill_buckets(
+std::vector<GradientReduction::BucketContent> GradientReduction::plan_buckets(
     const ReductionGroup& group, const std::set<StageId>& stages) const {
   std::vector<BucketContent> contents;
   for (const StageId stage : stages) {
@@ -129,7 +129,7 @@ void GradientReduction::reduce_scatter(const ReductionGroup& group, const Bucket
   const TensorType own{DType::kF32, {content.elements}};
   const std::string name =
       fmt::format("reduce-scatter {} {}", sums_.blocks().at(group).name, num_scatters_);
-  // Buckets: the owner fills one while the other is in flight.
+  // Waits until the bucket's last transfer has ended. The other bucket may be in flight.
   const std::size_t bucket = num_scatters_++ % in_flight_.size();
   for (std::size_t r = 0; r < in_flight_[bucket].size(); ++r)
     emitters_[r].wait(in_flight_[bucket][r]);

@@ -55,7 +55,8 @@ class GradientReduction {
   std::uint64_t largest_bucket() const;
   void all_reduce(const ReductionGroup& group, const SumBlock& block,
                   const std::set<StageId>& stages);
-  std::vector<BucketContent> fill_buckets(const ReductionGroup& group,
+  /// Divides the sums of the stages among reduce-scatters, each of at most a bucket's size.
+  std::vector<BucketContent> plan_buckets(const ReductionGroup& group,
                                           const std::set<StageId>& stages) const;
   void reduce_scatter(const ReductionGroup& group, const BucketContent& content);
   /// Emits copies of the sums into the bucket, ordered by receiving rank. Adds the buffers of the

@@ -82,6 +82,23 @@ TEST_F(GradientReductionTest, ASumOfASplitParameterIsReduceScattered) {
   }
 }
 
+// The parameter is split over `data`; its gradient is partial over `data` and `tensor`.
+TEST_F(GradientReductionTest, PartsOfAReduceScatterAreAllReducedOverTheOtherAxes) {
+  add_parameter({{{0}, {}}, {}}, {{{}, {}}, {0, 1}});
+  const MeshView view(partition_, MeshId(0));
+  const MeshEmitters emitters(view.mesh(), {0, 0, 0, 0}, "train", topology_, numbers_, devices_);
+  const GradientSums sums(view, emitters, {});
+  GradientReduction reduction(view, emitters, sums, topology_, Lowering::kLanes);
+  reduction.finish();
+  for (const int rank : emitters.all_ranks()) {
+    const Program program = emitters[rank].finish();
+    ASSERT_EQ(program.transfers.size(), 2u);
+    EXPECT_THAT(program.transfers[0].name, StartsWith("reduce-scatter gradients"));
+    EXPECT_THAT(program.transfers[1].name, StartsWith("all-reduce reduce-scatter gradients"));
+    EXPECT_EQ(program.buffers[reduction.whole(0)[rank]].type.shape, (Shape{2, 8}));
+  }
+}
+
 TEST_F(GradientReductionTest, AnEarlyReductionLeavesNothingToDoAtTheEnd) {
   add_parameter({{{}, {1}}, {}}, {{{}, {1}}, {0}});
   const MeshView view(partition_, MeshId(0));
