@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -48,14 +50,15 @@ class ThrowsError final {
 
   template <typename Function>
   bool MatchAndExplain(const Function& function, std::ostream* explanation) const {
-    try {
-      function();
-    } catch (const Error& error) {
-      if (explanation != nullptr) *explanation << "which throws \"" << error.describe() << "\"";
-      return error.code() == code_ && message_.Matches(error.message());
+    // gMock asks again for an explanation if there is no match. The function does not run twice.
+    if (explanation == nullptr || !*has_run_) *thrown_ = error_thrown_by(function);
+    *has_run_ = explanation == nullptr;
+    const std::optional<Error>& error = *thrown_;
+    if (explanation != nullptr) {
+      if (error) *explanation << "which throws \"" << error->describe() << "\"";
+      else *explanation << "which throws nothing";
     }
-    if (explanation != nullptr) *explanation << "which throws nothing";
-    return false;
+    return error && error->code() == code_ && message_.Matches(error->message());
   }
   void DescribeTo(std::ostream* out) const {
     *out << "throws \"" << to_string(code_) << "\" with a message that ";
@@ -67,8 +70,21 @@ class ThrowsError final {
   }
 
  private:
+  template <typename Function>
+  static std::optional<Error> error_thrown_by(const Function& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  }
+
   ErrorCode code_;
   testing::Matcher<const std::string&> message_;
+  // Result of the last run, for the explanation. Shared by the copies that gMock makes.
+  std::shared_ptr<std::optional<Error>> thrown_ = std::make_shared<std::optional<Error>>();
+  std::shared_ptr<bool> has_run_ = std::make_shared<bool>(false);
 };
 
 /// Returns a matcher of the words that a text contains; a matcher stays as it is.

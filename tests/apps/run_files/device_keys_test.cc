@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -20,13 +21,8 @@ DeviceConfig read_device(const std::string& yaml) {
   return config;
 }
 
-std::string error_of(const std::string& yaml) {
-  try {
-    read_device(yaml);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
+std::string problem_of(const std::string& yaml) {
+  return test::error_message(ErrorCode::kInvalidConfig, [&] { read_device(yaml); });
 }
 
 TEST(DeviceKeys, SayWhatDevicesComputeOn) {
@@ -39,10 +35,10 @@ TEST(DeviceKeys, SayWhatDevicesComputeOn) {
 }
 
 TEST(DeviceKeys, AreReportedWithTheirPlaceIfWrong) {
-  EXPECT_THAT(error_of("cluster: {deterministic: false}\n"),
+  EXPECT_THAT(problem_of("cluster: {deterministic: false}\n"),
               HasSubstr("has no effect with `device: cpu`"));
   EXPECT_EQ(
-      error_of("cluster: {device: gpu}\n"),
+      problem_of("cluster: {device: gpu}\n"),
       "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cuda'?");
 }
 
