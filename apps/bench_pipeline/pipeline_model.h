@@ -50,6 +50,7 @@ struct PipelineModel {
   /// Meshes "mesh0", "mesh1", ... on hosts "host0", "host1", ...; stages, microbatches, sharding
   /// rules and the requested schedule. Each arm sets the rest.
   mesh::ParallelConfig layout;
+  mesh::PlanConditions conditions;
   mesh::ModelGraphs graphs;       ///< Graphs of one microbatch.
   PipelineBatchesConfig batches;  ///< Content of the graphs' inputs.
   int hosts = 2;

@@ -25,24 +25,20 @@ constexpr std::string_view kSplitBackwardSchedule = "zb-h1";
 /// Largest ratio of a found schedule's time to a named one's at which the found one is preferred.
 constexpr double kWorthwhile = 0.99;
 
-mesh::ParallelConfig with_links(mesh::ParallelConfig layout, const PipelineModel& model,
-                                std::uint64_t link_bits) {
-  if (link_bits == 0) return layout;
-  for (const auto& [host, devices] : hosts_of(model)) layout.links[host] = goodput(link_bits);
-  return layout;
-}
-
 mesh::PipelineExecutorOptions group_options(const PipelineModel& model) {
   mesh::PipelineExecutorOptions options;
   options.device.kind = model.emulated ? DeviceKind::kEmulated : DeviceKind::kCpu;
   options.device.flops_per_second = model.device_flops;
+  options.conditions = model.conditions;
   // The links are shaped. Measurements under earlier arms must not influence later ones.
   options.replan_for_network = false;
   return options;
 }
 
-PipelineModel prepared(PipelineModel model, std::uint64_t link_bits) {
-  model.layout = with_links(model.layout, model, link_bits);
+PipelineModel with_links(PipelineModel model, std::uint64_t link_bits) {
+  if (link_bits == 0) return model;
+  for (const auto& [host, devices] : hosts_of(model))
+    model.conditions.links[host] = goodput(link_bits);
   return model;
 }
 
@@ -79,7 +75,7 @@ double median_of(const std::vector<T>& items, Get&& get) {
 }  // namespace
 
 PipelineRun::PipelineRun(TestCluster* cluster, const PipelineModel& model, Options options)
-    : model_(prepared(model, options.link_bits)), options_(std::move(options)) {
+    : model_(with_links(model, options.link_bits)), options_(std::move(options)) {
   if (cluster == nullptr) use(model_.layout);
   else
     group_.emplace(cluster->cluster(), model_.layout, model_.graphs, encode(model_.batches),
@@ -89,8 +85,8 @@ PipelineRun::PipelineRun(TestCluster* cluster, const PipelineModel& model, Optio
 void PipelineRun::use(const mesh::ParallelConfig& layout) {
   if (group_) group_->switch_layout(layout);
   else
-    planned_ =
-        make_training_plan(layout, model_.graphs, mesh::predict_places(layout, hosts_of(model_)));
+    planned_ = make_training_plan(
+        layout, model_.graphs, mesh::predict_places(layout, hosts_of(model_)), model_.conditions);
 }
 
 mesh::ParallelConfig PipelineRun::layout_of(const Arm& arm) const {

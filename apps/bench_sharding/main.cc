@@ -91,6 +91,7 @@ class ShardingBench {
     group_options.device.kind = DeviceKind::kEmulated;
     group_options.device.flops_per_second = c.flops_per_second;
     group_options.replan_for_network = false;
+    group_options.conditions = model.conditions;
     mesh::PipelineExecutor group(cluster_.cluster(), model.layout, model.graphs,
                                  encode(model.batches), group_options);
     StepCost result;
@@ -139,8 +140,9 @@ class ShardingBench {
 LayerCost simulated(ShardingCase c, std::uint64_t link) {
   const auto step = [&] {
     const ShardingModel model = make_sharding_model(c, link);
-    const mesh::TrainingPlan plan = mesh::make_training_plan(
-        model.layout, model.graphs, mesh::predict_places(model.layout, model.hosts));
+    const mesh::TrainingPlan plan =
+        mesh::make_training_plan(model.layout, model.graphs,
+                                 mesh::predict_places(model.layout, model.hosts), model.conditions);
     return std::pair(forecast_seconds(plan, c.flops_per_second), received_bytes(plan));
   };
   c.layers = 1;

@@ -65,7 +65,8 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
     const std::string name = fmt::format("host{}", host);
     model.hosts.emplace_back(name, 1);
     mesh.hosts.push_back(name);
-    if (link_bits > 0) model.layout.links[name] = static_cast<double>(link_bits) / 8 * kLinkGoodput;
+    if (link_bits > 0)
+      model.conditions.links[name] = static_cast<double>(link_bits) / 8 * kLinkGoodput;
   }
   model.layout.meshes.push_back(std::move(mesh));
   model.layout.stages.push_back({0, static_cast<int>(shape.layers)});

@@ -23,6 +23,7 @@ struct ShardingCase {
 /// Model, placement and data of a case, for measuring or simulating.
 struct ShardingModel {
   mesh::ParallelConfig layout;
+  mesh::PlanConditions conditions;
   mesh::ModelGraphs graphs;
   PipelineBatchesConfig batches;
   std::vector<std::pair<std::string, std::uint32_t>> hosts;

@@ -206,7 +206,8 @@ LayoutCosts figures_of(const RunConfig& config, const std::string& name) {
   mesh::TrainingPlan plan;
   try {
     const mesh::ParallelConfig layout = with_layout(config.layout, name);
-    plan = mesh::make_training_plan(layout, config.model.graphs, predict_places(layout, hosts));
+    plan = mesh::make_training_plan(layout, config.model.graphs, predict_places(layout, hosts),
+                                    config.conditions);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig) throw;
     figures.unusable_because = error.message();

@@ -132,14 +132,26 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
   root.at("meshes").fail(error.message());
 }
 
+mesh::PlanConditions conditions_of(const RunConfig& config) {
+  mesh::PlanConditions conditions{.deterministic = config.device.deterministic,
+                                  .checkpoint_buffer = config.checkpoint.buffer};
+  for (const actors::HostSpec& host : config.cluster.hosts)
+    if (host.link) conditions.links[host.name] = *host.link;
+  if (config.checkpoint.background && config.checkpoint.every > 0)
+    conditions.checkpoint_copies = mesh::CopyMode::kIfMemoryAllows;
+  if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
+    conditions.snapshots = mesh::CopyMode::kIfMemoryAllows;
+  return conditions;
+}
+
 mesh::TrainingPlan plan_of(const RunConfig& config) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
     hosts.emplace_back(host.name, host.devices);
   const mesh::MeshPlaces places = mesh::predict_places(config.layout, hosts);
-  mesh::ParallelConfig layout = config.layout;
-  layout.device_places = expected_places(config.device, places);
-  return mesh::make_training_plan(layout, config.model.graphs, places);
+  mesh::PlanConditions conditions = config.conditions;
+  conditions.device_places = expected_places(config.device, places);
+  return mesh::make_training_plan(config.layout, config.model.graphs, places, conditions);
 }
 
 /// Result of reading a run file. `sound`: it can be planned.
@@ -174,19 +186,12 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
     keep_spares_free(root, config);
   }) && sound;
-  for (const actors::HostSpec& host : config.cluster.hosts)
-    if (host.link) config.layout.links[host.name] = *host.link;
-  config.layout.deterministic = config.device.deterministic;
   document.try_section([&] {
     if (const auto checkpoint = root.find("checkpoint", "When checkpoints are written, and how"))
       config.checkpoint = parse_checkpoint(*checkpoint);
   });
-  config.layout.checkpoint_buffer = config.checkpoint.buffer;
-  if (config.checkpoint.background && config.checkpoint.every > 0)
-    config.layout.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
+  config.conditions = conditions_of(config);
   sound = sound && trains;
-  if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
-    config.layout.snapshot_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.try_section([&] {
       root.at("training")

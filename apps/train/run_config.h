@@ -9,6 +9,7 @@
 #include "core/config/config_document.h"
 #include "core/device/device_config.h"
 #include "mesh/plan/parallel_config.h"
+#include "mesh/plan/plan_conditions.h"
 #include "mesh/plan/training_plan.h"
 
 namespace weft::apps {
@@ -21,6 +22,7 @@ struct RunConfig {
   DeviceConfig device;
   actors::RecoveryConfig recovery;
   mesh::ParallelConfig layout;
+  mesh::PlanConditions conditions;  ///< Without places of devices, which are not known yet.
   TrainingConfig training;
   CheckpointConfig checkpoint;
   ModelDescription model;  ///< Result of TrainingApp::describe_model().

@@ -212,7 +212,9 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
                     {"checkpoint_parts", plan.checkpoint.size()},
                     {"trains_during_checkpoints", plan.copies_checkpoints()}};
-  if (!plan.no_copies_reason.empty()) json["driver"]["pauses_because"] = plan.no_copies_reason;
+  if (std::string why = plan.decisions.reason_declined(mesh::PlanQuestion::kCheckpointCopies);
+      !why.empty())
+    json["driver"]["pauses_because"] = std::move(why);
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const mesh::PersistentBlock& block : program.persistents) persistent += block.bytes;
@@ -264,6 +266,7 @@ mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actor
   mesh::PipelineExecutorOptions options;
   options.seed = config.seed;
   options.device = config.device;
+  options.conditions = config.conditions;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
   options.recovery = {
       .run = &recovery,
@@ -425,9 +428,12 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                                  group_options(config, run, recovery, note), std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
-  if (const std::string& why = devices.plan().no_copies_reason; !why.empty())
+  using mesh::PlanQuestion;
+  const mesh::PlanDecisions& decisions = devices.plan().decisions;
+  if (const std::string why = decisions.reason_declined(PlanQuestion::kCheckpointCopies);
+      !why.empty())
     print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
-  if (const std::string& why = devices.plan().no_snapshots_reason; !why.empty())
+  if (const std::string why = decisions.reason_declined(PlanQuestion::kSnapshots); !why.empty())
     print_row(screen, "recovery", "resumes from checkpoints only: " + why);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),

@@ -16,7 +16,7 @@ namespace {
 /// Replaces planned transfer times by measured ones, unless the layout states all hosts' links.
 TrainingPlan with_measured_transfers(TrainingPlan plan, std::span<const EdgeTime> edges) {
   const auto known = [&](const std::string& host) {
-    return host == plan.hosts.back() || plan.layout.links.contains(host);
+    return host == plan.hosts.back() || plan.conditions.links.contains(host);
   };
   if (std::ranges::all_of(plan.hosts, known)) return plan;
   for (PlannedEdge& edge : plan.train.edges) {

@@ -80,6 +80,10 @@ ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Repl
   }
   state_ = State::kTrying;
   predicted_ = found->seconds;
+  found->plan.decisions.record(
+      {PlanQuestion::kSchedule, "a schedule that the search found",
+       fmt::format("a step should take {}, and {} with {}", format_seconds(found->seconds),
+                   format_seconds(found->seconds_before), first_schedule_)});
   std::string note = fmt::format(
       "schedule auto: switching to a schedule that the search found: expected step time {} ({}: "
       "measured {}, expected {}), memory of the fullest device {} (was {})",
@@ -113,6 +117,10 @@ ScheduleTuner::Advice ScheduleTuner::keep_or_revert(const TrainingPlan& plan, co
   TrainingPlan back = again(first);
   // A schedule that was slower in practice is not searched again.
   back.layout.own_schedule = back.schedule;
+  back.decisions.record({PlanQuestion::kSchedule, first_schedule_,
+                         fmt::format("a step took {}, and {} with the schedule that the search "
+                                     "found",
+                                     format_seconds(seconds_before_), format_seconds(seconds))});
   return {std::move(back), outcome + "; switching back"};
 }
 

@@ -45,7 +45,7 @@ PipelineExecutor::PipelineExecutor(actors::Cluster& cluster, const ParallelConfi
       recovery_(options.recovery.run != nullptr ? *options.recovery.run : none_),
       devices_(cluster, layout.meshes, batches,
                std::max<Nanoseconds>(kRecoveryAnswerTimeout, options.progress.no_progress)),
-      installer_(devices_, layout, model, options.device),
+      installer_(devices_, layout, options.conditions, model, options.device),
       runner_(devices_, options.progress),
       background_(devices_, runner_),
       snapshots_(devices_, installer_, runner_, background_) {
@@ -124,11 +124,7 @@ void PipelineExecutor::apply_tuner(StepResult& result) {
 void PipelineExecutor::switch_layout(const ParallelConfig& layout) {
   guarded([&] {
     check_compatible_layouts(plan().layout, layout);
-    ParallelConfig other = layout;
-    other.device_places = plan().layout.device_places;
-    other.checkpoint_copy_mode = plan().layout.checkpoint_copy_mode;
-    other.snapshot_mode = plan().layout.snapshot_mode;
-    installer_.switch_to(installer_.plan_for(other));
+    installer_.switch_to(installer_.plan_for(layout));
     tuner_ = ScheduleTuner();
   });
 }

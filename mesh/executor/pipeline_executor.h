@@ -37,9 +37,10 @@ struct RecoveryOptions {
 struct PipelineExecutorOptions {
   std::uint64_t seed = 1;
   DeviceConfig device = {};
+  PlanConditions conditions = {};  ///< The places of the devices are found from `device`.
   ProgressLimits progress = {};
   RecoveryOptions recovery = {};
-  /// False if the layout's link rates are certainly right. See run().
+  /// False if the link rates in `conditions` are certainly right. See run().
   bool replan_for_network = true;
 };
 

@@ -15,7 +15,6 @@
 #include "mesh/schedule/vocabulary.h"
 #include "mesh/sharding/device_mesh.h"
 #include "mesh/strategy/strategy_text.h"
-#include "transfer/nccl/device_path.h"
 #include "transfer/reshard/reshard_algorithm.h"
 
 namespace weft::mesh {
@@ -46,16 +45,8 @@ enum class GpuTransfers : std::uint8_t {
   kHost,  ///< Host memory.
 };
 
-/// Choice whether devices copy the state for a checkpoint into host memory, so that steps continue
-/// while it is written.
-enum class CheckpointCopyMode : std::uint8_t {
-  kNo,              ///< Training pauses meanwhile.
-  kIfMemoryAllows,  ///< See TrainingPlan::no_copies_reason.
-  kYes,
-};
-
 /// Sections `meshes:`, `sharding:` and `pipeline:` of a run: where everything is placed and in what
-/// order it runs. A value.
+/// order it runs. A value; see PlanConditions for what else a plan depends on.
 struct ParallelConfig {
   std::vector<MeshConfig> meshes;
   ShardingRules sharding;
@@ -74,27 +65,9 @@ struct ParallelConfig {
   std::optional<VocabularyTimes> vocabulary_times;
   /// Bytes that a device may hold; absent: no limit.
   std::optional<std::uint64_t> memory;
-  /// Bytes of a checkpoint that the driver holds at a time. Set from `checkpoint:`.
-  std::uint64_t checkpoint_buffer = std::uint64_t{256} << 20;
-  /// Set from `checkpoint:`. In a plan, the decision made, which plans made from its layout repeat.
-  CheckpointCopyMode checkpoint_copy_mode = CheckpointCopyMode::kNo;
-  /// Likewise for copies of the state in the memory of other hosts, see InMemoryCheckpoint. Set
-  /// from `recovery:`.
-  CheckpointCopyMode snapshot_mode = CheckpointCopyMode::kNo;
   /// Schedule to run instead of the named one: from `schedule: FILE.csv`, or made in C++. Its
   /// actors' stages must be those of the meshes.
   std::optional<Schedule> own_schedule;
-  /// Bytes per second of each host's link, each way. Set from `cluster:`.
-  std::map<std::string, double> links;
-  /// Places where the devices compute, by DeviceId. Empty if unknown: no device is a GPU.
-  std::vector<transfer::DeviceCapabilities> device_places;
-
-  /// True if GPUs give equal results for equal inputs, in their ops and in sums between them, which
-  /// are then added in rank order as through host memory. Set from `cluster:`.
-  bool deterministic = true;
-
-  /// Bytes per second of a host that is not in `links`: 10 Gbit/s.
-  static constexpr double kUnknownLink = 1.25e9;
 
   /// Name of the schedule that measures a run's first steps, then searches a schedule for the
   /// measured times.

@@ -20,7 +20,7 @@ std::uint64_t staging_bytes(const TrainingPlan& plan, transfer::DeviceId device)
 }  // namespace
 
 bool is_gpu(const TrainingPlan& plan, transfer::DeviceId device) {
-  return std::ranges::any_of(plan.layout.device_places,
+  return std::ranges::any_of(plan.conditions.device_places,
                              [&](const transfer::DeviceCapabilities& place) {
                                return place.device == device && place.is_gpu;
                              });

@@ -27,7 +27,7 @@ std::set<ValueId> parameters_of(const Partition& partition, StageId stage) {
 
 bool has_gpus(const TrainingPlan& plan) {
   return std::ranges::any_of(
-      plan.layout.device_places,
+      plan.conditions.device_places,
       [](const transfer::DeviceCapabilities& place) { return place.is_gpu; });
 }
 
@@ -64,9 +64,11 @@ std::string driver_text(const TrainingPlan& plan) {
       "\ndriver\n  {} for checkpoints (checkpoint.buffer), which pass through it in {} part{}\n",
       format_bytes(checkpoint_buffer_bytes(plan.checkpoint)), plan.checkpoint.size(),
       plan.checkpoint.size() == 1 ? "" : "s");
-  if (!plan.copies_checkpoints())
+  if (!plan.copies_checkpoints()) {
+    const std::string why = plan.decisions.reason_declined(PlanQuestion::kCheckpointCopies);
     return text + "  training pauses while a checkpoint is written" +
-           (plan.no_copies_reason.empty() ? "" : ": " + plan.no_copies_reason) + "\n";
+           (why.empty() ? "" : ": " + why) + "\n";
+  }
   std::uint64_t most = 0;
   for (const Program& program : plan.checkpoint_copy)
     most = std::max(most, checkpoint_copy_bytes(plan, program.device));
@@ -78,8 +80,8 @@ std::string driver_text(const TrainingPlan& plan) {
 
 /// Describes how training recovers from a death.
 std::string recovery_text(const TrainingPlan& plan) {
-  if (!plan.no_snapshots_reason.empty())
-    return "\nrecovery\n  from checkpoints only: " + plan.no_snapshots_reason + "\n";
+  const std::string why = plan.decisions.reason_declined(PlanQuestion::kSnapshots);
+  if (!why.empty()) return "\nrecovery\n  from checkpoints only: " + why + "\n";
   if (plan.snapshots.empty()) return "";
   std::uint64_t most = 0, sent = 0;
   for (const Program& program : plan.train.programs)
@@ -240,7 +242,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
 std::string describe(const TrainingPlan& plan) {
   return meshes_text(plan) + stages_text(plan) + parameters_text(plan.partition) +
          resharding_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
-         recovery_text(plan) + devices_text(plan.train);
+         recovery_text(plan) + devices_text(plan.train) + describe(plan.decisions);
 }
 
 }  // namespace weft::mesh

@@ -9,6 +9,8 @@
 #include "core/graph/graph.h"
 #include "mesh/partition/partition.h"
 #include "mesh/plan/parallel_config.h"
+#include "mesh/plan/plan_conditions.h"
+#include "mesh/plan/plan_decisions.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"
 #include "mesh/program/in_memory_checkpoint.h"
@@ -47,9 +49,12 @@ struct DeviceNumbering {
 DeviceNumbering number_devices(const ParallelConfig& layout, const MeshPlaces& places);
 
 /// Everything decided before a run starts: devices, stages, specs, transfers and programs. A value;
-/// equal inputs give equal plans. The driver only takes part in checkpoints.
+/// equal inputs give equal plans. Layout and conditions of a plan make the same plan again. The
+/// driver only takes part in checkpoints.
 struct TrainingPlan {
-  ParallelConfig layout;
+  ParallelConfig layout;           ///< Every mesh states how often it gathers.
+  PlanConditions conditions;       ///< No copy mode is kIfMemoryAllows.
+  PlanDecisions decisions;         ///< What the layout or the conditions left open, and why.
   std::vector<std::string> hosts;  ///< Names by HostId, see DeviceNumbering.
   transfer::Topology topology;
   transfer::Network network;  ///< Link rates, by HostId, that the plan assumes.
@@ -63,18 +68,13 @@ struct TrainingPlan {
   std::vector<CheckpointBatch> checkpoint;
   /// Programs "copy" if batches are gathered from copies, else empty.
   std::vector<Program> checkpoint_copy;
-  /// Reason why memory does not allow the requested copies, or "".
-  std::string no_copies_reason;
   /// State copies for recovery; empty if not requested or of no use.
   InMemoryCheckpoint snapshots;
-  std::string no_snapshots_reason;  ///< See no_copies_reason.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
   /// Returns the number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
-  bool copies_checkpoints() const {
-    return layout.checkpoint_copy_mode == CheckpointCopyMode::kYes;
-  }
+  bool copies_checkpoints() const { return conditions.checkpoint_copies == CopyMode::kYes; }
   /// Returns all programs, of steps, checkpoints and state copies.
   std::vector<const std::vector<Program>*> all_programs() const;
 };
@@ -83,11 +83,7 @@ struct TrainingPlan {
 /// not divide, or a device would hold more than the layout's memory. where() is the run file's key
 /// that the error concerns, if any.
 TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
-                                const MeshPlaces& places);
-/// Makes the same plan for another network than the layout's. Only the routes of transfers may
-/// differ.
-TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
-                                const MeshPlaces& places, const transfer::Network& network);
+                                const MeshPlaces& places, const PlanConditions& conditions = {});
 
 /// Returns the sharding of a mesh as a file for `layout: FILE.strategy`.
 std::string write_strategy(const TrainingPlan& plan, MeshId mesh);
@@ -96,11 +92,13 @@ std::string write_strategy(const TrainingPlan& plan, MeshId mesh);
 /// Ignores checkpoints.
 std::string digest_of_steps(const TrainingPlan& plan);
 
-/// Removes copies for checkpoints from a plan before its programs are installed.
+/// Removes copies for checkpoints from a plan before its programs are installed. Records the
+/// decision with its reason.
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
 
-/// Removes copies of the state in host memory from a plan before its programs are installed.
-void drop_kept_state(TrainingPlan& plan, std::string because);
+/// Removes copies of the state for recovery from a plan before its programs are installed. Records
+/// the decision with its reason.
+void drop_snapshots(TrainingPlan& plan, std::string because);
 
 /// Checks that a job of layout `running` can continue with programs of layout `other`: parameters,
 /// gradients and data are at the same places. Throws Error(kInvalidArgument) that names the

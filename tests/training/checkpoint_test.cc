@@ -98,12 +98,11 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
-    mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
+    const mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
     const mesh::TrainingPlan whole_plan =
         mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
-    config.checkpoint_buffer = bytes;
-    const mesh::TrainingPlan plan =
-        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    const mesh::TrainingPlan plan = mesh::make_training_plan(
+        config, small_gpt(3, false, precision), places_of(c), {.checkpoint_buffer = bytes});
     ASSERT_EQ(whole_plan.checkpoint.size(), 1u);
     ASSERT_GT(plan.checkpoint.size(), 10u);
     // The buffer holds at least a row of the widest tensor.
@@ -125,13 +124,13 @@ TEST_P(SmallBuffer, GatheringFromCopiesGivesTheCopiedStateAndDoesNotChangeSteps)
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
-    mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
-    config.checkpoint_buffer = bytes;
+    const mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
+    mesh::PlanConditions conditions{.checkpoint_buffer = bytes};
     const mesh::TrainingPlan pausing =
-        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
-    config.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c), conditions);
+    conditions.checkpoint_copies = mesh::CopyMode::kIfMemoryAllows;
     const mesh::TrainingPlan plan =
-        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c), conditions);
     ASSERT_TRUE(plan.copies_checkpoints());
     EXPECT_FALSE(pausing.copies_checkpoints());
     RandomBatches batches({kRows, kVocabulary, 11});
@@ -153,14 +152,15 @@ INSTANTIATE_TEST_SUITE_P(Layouts, SmallBuffer,
                                   std::to_string(test.param.second);
                          });
 
-TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
+TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
   const Case c = master_cases()[7];
   mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
+  mesh::PlanConditions conditions;
   const auto plan = [&] {
-    return mesh::make_training_plan(config, small_gpt(3, false), places_of(c));
+    return mesh::make_training_plan(config, small_gpt(3, false), places_of(c), conditions);
   };
   const mesh::TrainingPlan pausing = plan();
-  config.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
+  conditions.checkpoint_copies = mesh::CopyMode::kIfMemoryAllows;
   const mesh::TrainingPlan copying = plan();
   std::uint64_t copies = 0, most = 0, most_pausing = 0, elements = 0;
   for (const mesh::Program& program : pausing.train.programs) {
@@ -183,23 +183,23 @@ TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAny
   config.memory = most;
   EXPECT_TRUE(plan().copies_checkpoints());
   config.memory = most - 1;
-  const mesh::TrainingPlan find_memory_shortage = plan();
-  EXPECT_FALSE(find_memory_shortage.copies_checkpoints());
-  EXPECT_TRUE(find_memory_shortage.checkpoint_copy.empty());
-  EXPECT_THAT(mesh::describe(find_memory_shortage),
+  const mesh::TrainingPlan short_of_memory = plan();
+  EXPECT_FALSE(short_of_memory.copies_checkpoints());
+  EXPECT_TRUE(short_of_memory.checkpoint_copy.empty());
+  EXPECT_THAT(mesh::describe(short_of_memory),
               testing::HasSubstr("training pauses while a checkpoint is written: a copy of "
                                  "parameters and moments takes up to "));
-  EXPECT_FALSE(
-      mesh::make_training_plan(find_memory_shortage.layout, small_gpt(3, false), places_of(c))
-          .copies_checkpoints())
-      << "what is planned anew from its layout decides alike";
+  EXPECT_FALSE(mesh::make_training_plan(short_of_memory.layout, small_gpt(3, false), places_of(c),
+                                        short_of_memory.conditions)
+                   .copies_checkpoints())
+      << "layout and conditions of a plan make the same plan again";
   config.memory = most_pausing - 1;
   EXPECT_THAT([&] { plan(); }, throws_error(ErrorCode::kInvalidConfig, "but pipeline.memory is"))
       << "pipeline.memory is too little either way";
 
   config.memory = most - 1;
   for (std::uint32_t i = 0; i < pausing.topology.num_devices() - 1; ++i)
-    config.device_places.push_back(
+    conditions.device_places.push_back(
         {transfer::DeviceId(i), true, fmt::format("GPU {}", i), "", "", "not there"});
   EXPECT_TRUE(plan().copies_checkpoints()) << "GPUs have memory of their own";
 }

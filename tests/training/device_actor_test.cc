@@ -227,9 +227,8 @@ mesh::Hardware fake_gpus(FakeWorld& world) {
 }
 
 mesh::TrainingPlan plan_for_gpus(const Case& c) {
-  mesh::ParallelConfig layout = layout_of(c, "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
-  layout.device_places = gpu_places(8);
-  return mesh::make_training_plan(layout, small_gpt(), places_of(c));
+  return mesh::make_training_plan(layout_of(c, "eager-1f1b", transfer::ReshardAlgorithm::kWeft),
+                                  small_gpt(), places_of(c), {.device_places = gpu_places(8)});
 }
 
 TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {

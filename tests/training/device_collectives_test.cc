@@ -59,14 +59,15 @@ mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::u
                                   bool deterministic = true,
                                   mesh::GpuTransfers gpu_transfers = mesh::GpuTransfers::kAuto) {
   mesh::ParallelConfig layout = layout_of(c.layout, c.schedule, c.strategy);
-  layout.deterministic = deterministic;
   layout.lowering = c.lowering;
   layout.gpu_transfers = gpu_transfers;
   std::size_t devices = 0;
   for (const auto& [data, tensor] : c.layout.meshes) devices += data * tensor;
-  layout.device_places = gpu_places(devices);
-  for (const std::uint32_t cpu : cpus) layout.device_places[cpu].is_gpu = false;
-  return mesh::make_training_plan(layout, small_gpt(3, false, c.precision), places_of(c.layout));
+  mesh::PlanConditions conditions{.device_places = gpu_places(devices),
+                                  .deterministic = deterministic};
+  for (const std::uint32_t cpu : cpus) conditions.device_places[cpu].is_gpu = false;
+  return mesh::make_training_plan(layout, small_gpt(3, false, c.precision), places_of(c.layout),
+                                  conditions);
 }
 
 mesh::InProcessCollectives collectives_of(

@@ -21,10 +21,9 @@ using Devices = std::set<transfer::DeviceId>;
 
 mesh::TrainingPlan plan_with_copies(const Case& c, DType precision = DType::kF32,
                                     const std::optional<mesh::MeshPlaces>& places = {}) {
-  mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
-  layout.snapshot_mode = mesh::CheckpointCopyMode::kYes;
-  return mesh::make_training_plan(layout, small_gpt(3, false, precision),
-                                  places ? *places : places_of(c));
+  return mesh::make_training_plan(layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft),
+                                  small_gpt(3, false, precision), places ? *places : places_of(c),
+                                  {.snapshots = mesh::CopyMode::kYes});
 }
 
 std::vector<double> losses_of(mesh::InProcessTraining& training, std::uint64_t from,
@@ -147,8 +146,9 @@ TEST(KeptStateOf, MemoryIsCountedAndGivenUpWhereItIsShort) {
   const Case c = master_cases()[4];
   mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   const mesh::TrainingPlan without = mesh::make_training_plan(layout, small_gpt(), places_of(c));
-  layout.snapshot_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
-  const mesh::TrainingPlan with = mesh::make_training_plan(layout, small_gpt(), places_of(c));
+  const mesh::PlanConditions conditions{.snapshots = mesh::CopyMode::kIfMemoryAllows};
+  const mesh::TrainingPlan with =
+      mesh::make_training_plan(layout, small_gpt(), places_of(c), conditions);
   const transfer::DeviceId device(0);
   EXPECT_GT(mesh::snapshot_bytes(with.snapshots, device), 0u);
   EXPECT_EQ(mesh::device_memory(with, device),
@@ -157,9 +157,11 @@ TEST(KeptStateOf, MemoryIsCountedAndGivenUpWhereItIsShort) {
   for (const mesh::Program& program : without.train.programs)
     most = std::max(most, mesh::device_memory(without, program.device));
   layout.memory = most;
-  const mesh::TrainingPlan short_of = mesh::make_training_plan(layout, small_gpt(), places_of(c));
+  const mesh::TrainingPlan short_of =
+      mesh::make_training_plan(layout, small_gpt(), places_of(c), conditions);
   EXPECT_TRUE(short_of.snapshots.empty());
-  EXPECT_THAT(short_of.no_snapshots_reason, ::testing::HasSubstr("would exceed pipeline.memory"));
+  EXPECT_THAT(short_of.decisions.reason_declined(mesh::PlanQuestion::kSnapshots),
+              ::testing::HasSubstr("would exceed pipeline.memory"));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ TrainingPlan plan_on(const test::Case& c, const std::string& schedule,
                      Lowering lowering = Lowering::kLanes) {
   ParallelConfig layout = test::layout_of(c, schedule, transfer::ReshardAlgorithm::kWeft);
   layout.lowering = lowering;
-  layout.device_places = std::move(places);
-  return make_training_plan(layout, test::small_gpt(), test::places_of(c));
+  return make_training_plan(layout, test::small_gpt(), test::places_of(c),
+                            {.device_places = std::move(places)});
 }
 
 /// Checks that a queue can run operations in each program's order: each started operation is in it
@@ -154,8 +154,9 @@ TEST(UseCollectives, WithoutGpusNothingChanges) {
 TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   const test::Case c = test::master_cases()[4];
   ParallelConfig layout = test::layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
-  layout.device_places = test::gpu_places(devices_of(c));
-  const TrainingPlan plan = make_training_plan(layout, test::small_gpt(), test::places_of(c));
+  const PlanConditions conditions{.device_places = test::gpu_places(devices_of(c))};
+  const TrainingPlan plan =
+      make_training_plan(layout, test::small_gpt(), test::places_of(c), conditions);
   EXPECT_NE(describe(plan).find("flows, by fake collectives\n"), std::string::npos);
   EXPECT_NE(
       describe(plan).find("transfers of a training step by fake collectives\n  communicators: {"),
@@ -164,7 +165,8 @@ TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   EXPECT_NE(to_string(plan.train.programs.front()).find("by device collectives"),
             std::string::npos);
   layout.gpu_transfers = GpuTransfers::kHost;
-  const TrainingPlan forced = make_training_plan(layout, test::small_gpt(), test::places_of(c));
+  const TrainingPlan forced =
+      make_training_plan(layout, test::small_gpt(), test::places_of(c), conditions);
   EXPECT_NE(
       describe(forced).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"),
       std::string::npos);

@@ -107,6 +107,93 @@ __device__ __forceinline__ void add_tile(const T* x, const T* dy, const RowStati
   }
 }
 
+/// Columns of a row that a thread of its team handles: first, first + stride, ... below end, N at a
+/// time. A team without a row has end 0: it computes nothing, but takes part in barriers and
+/// shuffles.
+struct ThreadColumns {
+  int first, stride, end;
+};
+
+/// Returns the statistics of a row. All threads of the block must call it. `shared`: 2 * kGradWarps
+/// elements.
+template <int N, typename T>
+__device__ __forceinline__ RowStatistics row_statistics(const T* x, const RowTeam& team,
+                                                        const ThreadColumns& own,
+                                                        float inverse_width, float epsilon,
+                                                        float* shared) {
+  float mean[1] = {0}, variance[1] = {0};
+  for (int c = own.first; c < own.end; c += own.stride) {
+    const Pack<T, N> v = load<N>(x + c);
+    for (int n = 0; n < N; ++n) mean[0] += v[n];
+  }
+  team.sum(mean, shared);
+  mean[0] *= inverse_width;
+  for (int c = own.first; c < own.end; c += own.stride) {
+    const Pack<T, N> v = load<N>(x + c);
+    for (int n = 0; n < N; ++n) variance[0] += (v[n] - mean[0]) * (v[n] - mean[0]);
+  }
+  team.sum(variance, shared + kGradWarps);
+  return {mean[0], 1.0f / sqrtf(variance[0] * inverse_width + epsilon)};
+}
+
+/// Writes dx of a row, which begins at element `to` of the tensors. All threads of the block must
+/// call it. `shared`: 2 * kGradWarps elements.
+template <int N, typename T>
+__device__ __forceinline__ void write_row_grad(const LayerNormGradTensors<T>& t, std::int64_t to,
+                                               const T* x, const T* dy, const RowStatistics& s,
+                                               const RowTeam& team, const ThreadColumns& own,
+                                               float inverse_width, float* shared) {
+  float row[2] = {0, 0};  // sums of g = dy * gamma and of g * (x - mean)
+  for (int c = own.first; c < own.end; c += own.stride) {
+    const Pack<T, N> v = load<N>(x + c), d = load<N>(dy + c), gammas = load<N>(t.gamma + c);
+    for (int n = 0; n < N; ++n) {
+      const float g = d[n] * gammas[n];
+      row[0] += g;
+      row[1] += g * (v[n] - s.mean);
+    }
+  }
+  team.sum(row, shared);
+  const float mean_g = row[0] * inverse_width;
+  const float mean_gh = row[1] * inverse_width * s.inverse_deviation;
+  for (int c = own.first; c < own.end; c += own.stride) {
+    const Pack<T, N> v = load<N>(x + c), d = load<N>(dy + c), gammas = load<N>(t.gamma + c);
+    Pack<T, N> addend{};
+    if (t.addend != nullptr) addend = load<N>(t.addend + to + c);
+    Pack<T, N> result;
+    for (int n = 0; n < N; ++n) {
+      const float h = (v[n] - s.mean) * s.inverse_deviation;
+      result.set(n, addend[n] + (d[n] * gammas[n] - mean_g - h * mean_gh) * s.inverse_deviation);
+    }
+    store<N>(t.dx + to + c, result);
+  }
+}
+
+/// Applies `each` to the columns of the sums that a thread zeroes, adds to, and writes: these are
+/// the same everywhere, so that no barrier is needed.
+template <int N, typename Each>
+__device__ __forceinline__ void for_sum_columns(int columns, const Each& each) {
+  constexpr int kSums = kSumColumns<N>;
+  const int thread = threadIdx.y * static_cast<int>(kWarp) + threadIdx.x;
+  for (int c = thread * kSums; c < columns; c += kGradThreads * kSums) {
+    each(c);
+    each(columns + c);
+  }
+}
+
+/// Copies `count` elements of x and dy to shared memory and waits for them.
+template <int N, typename T>
+__device__ __forceinline__ void stage_tile(const T* x, const T* dy, T* tile_x, T* tile_dy,
+                                           int count) {
+  const int thread = threadIdx.y * static_cast<int>(kWarp) + threadIdx.x;
+  for (int i = thread * N; i < count; i += kGradThreads * N) {
+    __pipeline_memcpy_async(tile_x + i, x + i, sizeof(T) * N);
+    __pipeline_memcpy_async(tile_dy + i, dy + i, sizeof(T) * N);
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
 /// kStaged: tiles and sums are in shared memory.
 template <typename T, int N, bool kStaged>
 __global__ void __launch_bounds__(kGradThreads, 4)
@@ -115,7 +202,6 @@ __global__ void __launch_bounds__(kGradThreads, 4)
   __shared__ float team_sums[4 * kGradWarps];
   __shared__ RowStatistics statistics[kGradWarps];
   const int lane = threadIdx.x, warp = threadIdx.y;
-  const int thread = warp * static_cast<int>(kWarp) + lane;
   const int team_warps = kGradWarps / rows_per_tile, team_row = warp / team_warps;
   const RowTeam team{team_warps, team_row * team_warps};
   const int first = ((warp - team.first_warp) * static_cast<int>(kWarp) + lane) * N;
@@ -127,87 +213,36 @@ __global__ void __launch_bounds__(kGradThreads, 4)
       t.partial == nullptr ? nullptr : t.partial + std::int64_t{2} * columns * blockIdx.x;
   float* const sums =
       kStaged ? reinterpret_cast<float*>(tile_dy + rows_per_tile * columns) : partial;
-  // The thread that zeroes an element of the sums also adds to it and writes it.
   constexpr int kSums = kSumColumns<N>;
-  if (partial != nullptr) {
-    for (int c = thread * kSums; c < columns; c += kGradThreads * kSums) {
-      store<kSums>(sums + c, Pack<float, kSums>{});
-      store<kSums>(sums + columns + c, Pack<float, kSums>{});
-    }
-  }
+  if (partial != nullptr)
+    for_sum_columns<N>(columns, [&](int c) { store<kSums>(sums + c, Pack<float, kSums>{}); });
   for (std::int64_t begin = std::int64_t{blockIdx.x} * rows_per_tile; begin < rows;
        begin += std::int64_t{gridDim.x} * rows_per_tile) {
     const int count = rows - begin < rows_per_tile ? static_cast<int>(rows - begin) : rows_per_tile;
     const T *xs = t.x + begin * columns, *dys = t.dy + begin * columns;
     if constexpr (kStaged) {
-      for (int i = thread * N; i < count * columns; i += kGradThreads * N) {
-        __pipeline_memcpy_async(tile_x + i, xs + i, sizeof(T) * N);
-        __pipeline_memcpy_async(tile_dy + i, dys + i, sizeof(T) * N);
-      }
-      __pipeline_commit();
-      __pipeline_wait_prior(0);
-      __syncthreads();
+      stage_tile<N>(xs, dys, tile_x, tile_dy, count * columns);
       xs = tile_x;
       dys = tile_dy;
     }
-    // A team without a row computes nothing, but takes part in barriers and shuffles.
-    const int end = team_row < count ? columns : 0;
+    const ThreadColumns own{first, stride, team_row < count ? columns : 0};
     const T *const x = xs + static_cast<std::int64_t>(team_row) * columns,
                    *const dy = dys + static_cast<std::int64_t>(team_row) * columns;
-    float mean[1] = {0}, variance[1] = {0};
-    for (int c = first; c < end; c += stride) {
-      const Pack<T, N> v = load<N>(x + c);
-      for (int n = 0; n < N; ++n) mean[0] += v[n];
-    }
-    team.sum(mean, team_sums);
-    mean[0] *= inverse_width;
-    for (int c = first; c < end; c += stride) {
-      const Pack<T, N> v = load<N>(x + c);
-      for (int n = 0; n < N; ++n) variance[0] += (v[n] - mean[0]) * (v[n] - mean[0]);
-    }
-    team.sum(variance, team_sums + kGradWarps);
-    const RowStatistics s{mean[0], 1.0f / sqrtf(variance[0] * inverse_width + epsilon)};
+    const RowStatistics s = row_statistics<N>(x, team, own, inverse_width, epsilon, team_sums);
     if (partial != nullptr) {
       if (first == 0) statistics[team_row] = s;
       __syncthreads();
       add_tile<N>(xs, dys, statistics, count, columns, sums);
       if constexpr (!kStaged) __syncthreads();  // dx may be dy
     }
-    if (t.dx != nullptr) {
-      float row[2] = {0, 0};  // sums of g = dy * gamma and of g * (x - mean)
-      for (int c = first; c < end; c += stride) {
-        const Pack<T, N> v = load<N>(x + c), d = load<N>(dy + c), gammas = load<N>(t.gamma + c);
-        for (int n = 0; n < N; ++n) {
-          const float g = d[n] * gammas[n];
-          row[0] += g;
-          row[1] += g * (v[n] - s.mean);
-        }
-      }
-      team.sum(row, team_sums + 2 * kGradWarps);
-      const float mean_g = row[0] * inverse_width;
-      const float mean_gh = row[1] * inverse_width * s.inverse_deviation;
-      const std::int64_t to = (begin + team_row) * columns;
-      for (int c = first; c < end; c += stride) {
-        const Pack<T, N> v = load<N>(x + c), d = load<N>(dy + c), gammas = load<N>(t.gamma + c);
-        Pack<T, N> addend{};
-        if (t.addend != nullptr) addend = load<N>(t.addend + to + c);
-        Pack<T, N> result;
-        for (int n = 0; n < N; ++n) {
-          const float h = (v[n] - s.mean) * s.inverse_deviation;
-          result.set(n,
-                     addend[n] + (d[n] * gammas[n] - mean_g - h * mean_gh) * s.inverse_deviation);
-        }
-        store<N>(t.dx + to + c, result);
-      }
-    }
+    if (t.dx != nullptr)
+      write_row_grad<N>(t, (begin + team_row) * columns, x, dy, s, team, own, inverse_width,
+                        team_sums + 2 * kGradWarps);
     __syncthreads();  // before the next tile overwrites shared memory
   }
   if constexpr (kStaged) {
-    if (partial == nullptr) return;
-    for (int c = thread * kSums; c < columns; c += kGradThreads * kSums) {
-      store<kSums>(partial + c, load<kSums>(sums + c));
-      store<kSums>(partial + columns + c, load<kSums>(sums + columns + c));
-    }
+    if (partial != nullptr)
+      for_sum_columns<N>(columns, [&](int c) { store<kSums>(partial + c, load<kSums>(sums + c)); });
   }
 }
 

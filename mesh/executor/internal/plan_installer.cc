@@ -38,12 +38,13 @@ void PlanInstaller::connect() {
 }
 
 void PlanInstaller::make_plan(std::optional<TrainingPlan> planned) {
-  ParallelConfig layout = layout_;
-  layout.device_places = find_gpus();
+  PlanConditions conditions = conditions_;
+  conditions.device_places = find_gpus();
   const bool fits = planned && planned->hosts == numbering_.hosts &&
                     planned->topology == numbering_.topology &&
-                    planned->layout.device_places == layout.device_places;
-  plan_ = fits ? std::move(*planned) : make_training_plan(layout, model_, devices_.places());
+                    planned->conditions.device_places == conditions.device_places;
+  plan_ = fits ? std::move(*planned)
+               : make_training_plan(layout_, model_, devices_.places(), conditions);
   open_communicators(devices_.meshes(), plan_, communicators_);
 }
 
@@ -56,14 +57,14 @@ std::vector<transfer::DeviceCapabilities> PlanInstaller::find_gpus() const {
 
 void PlanInstaller::drop_copies_beyond_memory() {
   if (!plan_.snapshots.empty())
-    if (auto why = find_short_machine()) drop_kept_state(plan_, std::move(*why));
+    if (auto why = find_short_machine()) drop_snapshots(plan_, std::move(*why));
   if (plan_.copies_checkpoints())
     if (auto why = find_short_machine()) drop_checkpoint_copies(plan_, std::move(*why));
 }
 
 void PlanInstaller::drop_copies(const std::string& no_snapshots_reason,
                                 const std::string& no_copies_reason) {
-  if (!no_snapshots_reason.empty()) drop_kept_state(plan_, no_snapshots_reason);
+  if (!no_snapshots_reason.empty()) drop_snapshots(plan_, no_snapshots_reason);
   if (!no_copies_reason.empty()) drop_checkpoint_copies(plan_, no_copies_reason);
 }
 
@@ -102,14 +103,14 @@ void PlanInstaller::install(const std::vector<Program>& programs,
 
 void PlanInstaller::adapt_plan() {
   communicators_.clear();
-  ParallelConfig layout = plan_.layout;
-  layout.device_places = find_gpus();
+  PlanConditions conditions = plan_.conditions;
+  conditions.device_places = find_gpus();
+  conditions.observed_network.reset();  // It numbers the hosts of the old plan.
   const bool moved = plan_.hosts != numbering_.hosts || plan_.topology != numbering_.topology ||
-                     plan_.layout.device_places != layout.device_places;
+                     plan_.conditions.device_places != conditions.device_places;
   if (moved) {
-    TrainingPlan plan = make_training_plan(layout, model_, devices_.places());
-    plan.no_copies_reason = std::move(plan_.no_copies_reason);
-    plan.no_snapshots_reason = std::move(plan_.no_snapshots_reason);
+    TrainingPlan plan = make_training_plan(plan_.layout, model_, devices_.places(), conditions);
+    plan.decisions.inherit(plan_.decisions);
     plan_ = std::move(plan);
     outdated_ = all_devices(devices_.size());
     checkpoint_ = plan_.checkpoint;
@@ -120,15 +121,14 @@ void PlanInstaller::adapt_plan() {
 }
 
 TrainingPlan PlanInstaller::plan_for(const ParallelConfig& layout) const {
-  return make_training_plan(layout, model_, devices_.places(), plan_.network);
+  return make_training_plan(layout, model_, devices_.places(), plan_.conditions);
 }
 
 void PlanInstaller::replace_plan(TrainingPlan plan) {
   plan.checkpoint = std::move(plan_.checkpoint);
   plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
-  plan.no_copies_reason = std::move(plan_.no_copies_reason);
   plan.snapshots = std::move(plan_.snapshots);
-  plan.no_snapshots_reason = std::move(plan_.no_snapshots_reason);
+  plan.decisions.inherit(plan_.decisions);
   plan_ = std::move(plan);
 }
 
@@ -142,10 +142,12 @@ void PlanInstaller::switch_to(TrainingPlan plan) {
 }
 
 std::string PlanInstaller::replan_for_network(const std::vector<double>& egress_rates) {
-  const transfer::Network network = observed_network(plan_, egress_rates);
-  if (network == plan_.network) return "";
-  std::string text = describe_change(plan_, network);
-  TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), network);
+  PlanConditions conditions = plan_.conditions;
+  conditions.observed_network = observed_network(plan_, egress_rates);
+  if (*conditions.observed_network == plan_.network) return "";
+  std::string text = describe_change(plan_, *conditions.observed_network);
+  TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), conditions);
+  changed.decisions.record({PlanQuestion::kNetwork, "the observed link rates", text});
   if (same_flows(plan_.train, changed.train) && same_flows(plan_.validate, changed.validate)) {
     replace_plan(std::move(changed));
     return "";

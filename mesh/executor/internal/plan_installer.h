@@ -19,10 +19,15 @@ namespace weft::mesh {
 /// change between steps.
 class PlanInstaller final {
  public:
-  /// `layout`: the requested layout. Borrows the devices.
-  PlanInstaller(DeviceGroup& devices, ParallelConfig layout, ModelGraphs model,
-                const DeviceConfig& device)
-      : devices_(devices), layout_(std::move(layout)), model_(std::move(model)), device_(device) {}
+  /// `layout`, `conditions`: as the run requests them; the places of devices are found here.
+  /// Borrows the devices.
+  PlanInstaller(DeviceGroup& devices, ParallelConfig layout, PlanConditions conditions,
+                ModelGraphs model, const DeviceConfig& device)
+      : devices_(devices),
+        layout_(std::move(layout)),
+        conditions_(std::move(conditions)),
+        model_(std::move(model)),
+        device_(device) {}
 
   const TrainingPlan& plan() const { return plan_; }
   /// Returns the checkpoint's programs. They stay the same when the plan changes between steps.
@@ -44,7 +49,7 @@ class PlanInstaller final {
   void drop_copies(const std::string& no_snapshots_reason, const std::string& no_copies_reason);
   /// Returns the replica groups of a plan for devices at other places.
   std::vector<ReplicaGroup> replica_groups_at(const MeshPlaces& places) const {
-    return make_training_plan(layout_, model_, places).snapshots.groups;
+    return make_training_plan(layout_, model_, places, conditions_).snapshots.groups;
   }
   /// Installs all programs of the plan on all devices.
   void install_all();
@@ -82,6 +87,7 @@ class PlanInstaller final {
 
   DeviceGroup& devices_;
   const ParallelConfig layout_;
+  const PlanConditions conditions_;
   const ModelGraphs model_;
   const DeviceConfig device_;
   DeviceNumbering numbering_;  ///< Numbering of connect().

@@ -118,8 +118,11 @@ void SnapshotSlots::restore() {
 
 void SnapshotSlots::publish_manifest() {
   const TrainingPlan& plan = installer_.plan();
-  SnapshotManifest note{
-      ++notes_, digest_of(programs().groups), {}, plan.no_copies_reason, plan.no_snapshots_reason};
+  SnapshotManifest note{++notes_,
+                        digest_of(programs().groups),
+                        {},
+                        plan.decisions.reason_declined(PlanQuestion::kCheckpointCopies),
+                        plan.decisions.reason_declined(PlanQuestion::kSnapshots)};
   for (const Slot& slot : slots_) {
     // Slots kept by other groups are only complete with state that this process alone has.
     const bool whole = slot.groups == programs().groups && slot.missing_devices.empty();

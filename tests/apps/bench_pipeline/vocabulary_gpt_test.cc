@@ -37,13 +37,15 @@ PipelineModel gpt_4b(VocabularyMode mode, const std::string& schedule, int stage
   PipelineModel model = make_pipeline_model(request);
   model.layout.payload = mesh::Payload::kSignals;
   model.layout.resharding = transfer::ReshardAlgorithm::kBroadcast;  // plans fast
-  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;  // one part; no checkpoint is written
+  model.conditions.checkpoint_buffer = std::uint64_t{1}
+                                       << 40;  // one part; no checkpoint is written
   return model;
 }
 
 mesh::TrainingPlan plan_of_gpt(const PipelineModel& model) {
   return mesh::make_training_plan(model.layout, model.graphs,
-                                  mesh::predict_places(model.layout, hosts_of(model)));
+                                  mesh::predict_places(model.layout, hosts_of(model)),
+                                  model.conditions);
 }
 
 /// Returns the largest value divided by the smallest.

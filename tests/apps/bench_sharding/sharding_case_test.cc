@@ -13,7 +13,8 @@ using testing::HasSubstr;
 mesh::TrainingPlan plan_of(const ShardingCase& c) {
   const ShardingModel model = make_sharding_model(c, 200'000'000);
   return mesh::make_training_plan(model.layout, model.graphs,
-                                  mesh::predict_places(model.layout, model.hosts));
+                                  mesh::predict_places(model.layout, model.hosts),
+                                  model.conditions);
 }
 
 /// Returns the bytes that one layer receives.

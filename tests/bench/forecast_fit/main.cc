@@ -48,14 +48,15 @@ mesh::TrainingPlan plan_of(const apps::PipelineModel& model, const nlohmann::jso
   layout.lowering = transfers == "blocking" ? mesh::Lowering::kSafe : mesh::Lowering::kLanes;
   layout.payload = transfers == "signals only" ? mesh::Payload::kSignals : mesh::Payload::kTensors;
   layout.resharding = transfer::parse_strategy(arm.at("resharding").get<std::string>());
+  mesh::PlanConditions conditions;
   for (const auto& [host, devices] : hosts_of(model))
-    layout.links[host] = model.link_rate_bits / 8 * apps::kLinkGoodput;
+    conditions.links[host] = model.link_rate_bits / 8 * apps::kLinkGoodput;
   const int meshes = layout.meshes.size();
   const int chunks = static_cast<int>(layout.mesh_of_stage().size()) / meshes;
   layout.own_schedule = mesh::make_schedule(
       {arm.at("schedule").get<std::string>(), meshes, layout.microbatches, chunks, 0});
   return mesh::make_training_plan(layout, model.graphs,
-                                  mesh::predict_places(layout, hosts_of(model)));
+                                  mesh::predict_places(layout, hosts_of(model)), conditions);
 }
 
 std::vector<MeasuredArm> arms_of(const nlohmann::json& workload) {

@@ -83,12 +83,10 @@ inline std::string host_of(std::size_t mesh, int device) {
 /// given as pairs of mesh and number of blocks.
 inline mesh::ParallelConfig emulated_layout(const std::vector<int>& mesh_sizes,
                                             const std::vector<std::pair<int, int>>& stages,
-                                            const std::string& schedule, int microbatches,
-                                            double link = 1000) {
+                                            const std::string& schedule, int microbatches) {
   mesh::ParallelConfig layout;
   for (std::size_t m = 0; m < mesh_sizes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", mesh_sizes[m]}}});
-    for (int d = 0; d < mesh_sizes[m]; ++d) layout.links[host_of(m, d)] = link;
   }
   for (const auto& [mesh, layers] : stages) layout.stages.push_back({mesh, layers});
   layout.sharding = {{{"batch", {"data"}}}};
@@ -97,16 +95,19 @@ inline mesh::ParallelConfig emulated_layout(const std::vector<int>& mesh_sizes,
   return layout;
 }
 
+/// Makes the plan of an emulated layout. `link`: bytes per second of each host.
 inline mesh::TrainingPlan emulated_plan(const mesh::ParallelConfig& layout,
-                                        const mesh::ModelGraphs& model) {
+                                        const mesh::ModelGraphs& model, double link = 1000) {
   mesh::MeshPlaces places;
+  mesh::PlanConditions conditions;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     places.emplace_back();
     for (int d = 0; d < layout.meshes[m].axes[0].size; ++d) {
       places.back().push_back({host_of(m, d), 0});
+      conditions.links[host_of(m, d)] = link;
     }
   }
-  return mesh::make_training_plan(layout, model, places);
+  return mesh::make_training_plan(layout, model, places, conditions);
 }
 
 }  // namespace weft::test

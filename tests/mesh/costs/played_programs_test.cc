@@ -18,6 +18,7 @@ namespace {
 struct Layout {
   mesh::ParallelConfig config;
   mesh::ModelGraphs model;
+  double link = 0;  ///< Bytes per second of each host.
   std::string text;
 };
 
@@ -46,9 +47,9 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
     skips.push_back(skip);
   }
   const FirstInput first = number(0, 2) == 0 ? FirstInput::kData : FirstInput::kTable;
-  Layout layout{
-      emulated_layout(sizes, stages, std::string(schedule.name), microbatches, number(20, 400)),
-      emulated_model(blocks, skips, first), ""};
+  const double link = number(20, 400);
+  Layout layout{emulated_layout(sizes, stages, std::string(schedule.name), microbatches),
+                emulated_model(blocks, skips, first), link, ""};
   layout.config.credits = number(1, 4);
   layout.config.resharding = transfer::ReshardAlgorithm::kSendRecv;
   for (mesh::StageConfig& stage : layout.config.stages) stage.recompute = number(0, 3) == 0;
@@ -169,7 +170,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
       layout.config.own_schedule = schedule;
       for (const mesh::Lowering lowering : {mesh::Lowering::kLanes, mesh::Lowering::kSafe}) {
         layout.config.lowering = lowering;
-        const mesh::TrainingPlan plan = emulated_plan(layout.config, layout.model);
+        const mesh::TrainingPlan plan = emulated_plan(layout.config, layout.model, layout.link);
         mesh::ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
         costs.nic_of_actor.clear();
         const mesh::ProgramSimulation played = play(plan, as_the_simulator_sees_it(plan, costs));
@@ -190,11 +191,12 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
 mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
   mesh::ParallelConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
   // A transfer of both replicas together takes one second.
-  layout.links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}};
+  const mesh::PlanConditions conditions{
+      .links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}}};
   layout.lowering = lowering;
-  return mesh::make_training_plan(layout,
-                                  emulated_model({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}),
-                                  {{{"left", 0}, {"left", 1}}, {{"right", 0}, {"right", 1}}});
+  return mesh::make_training_plan(
+      layout, emulated_model({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}),
+      {{{"left", 0}, {"left", 1}}, {{"right", 0}, {"right", 1}}}, conditions);
 }
 
 TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {

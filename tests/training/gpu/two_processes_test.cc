@@ -78,11 +78,12 @@ class Rank {
         engine_(setup_, batches_) {
     mesh::ParallelConfig config = layout_of(layout, "1f1b", transfer::ReshardAlgorithm::kWeft);
     config.gpu_transfers = transfers;
+    mesh::PlanConditions conditions;
     if (kind == DeviceKind::kCuda) {
       for (const transfer::DeviceCapabilities& place : peer.exchange(self, engine_.place()))
-        config.device_places.push_back(place);
+        conditions.device_places.push_back(place);
     }
-    plan_ = mesh::make_training_plan(config, small_gpt(), places_of(layout));
+    plan_ = mesh::make_training_plan(config, small_gpt(), places_of(layout), conditions);
     const transfer::PeerAddress own{setup_.data.device, setup_.data.host, engine_.address()};
     const auto addresses = peer.exchange(self, own);
     engine_.connect({addresses[1 - self]});

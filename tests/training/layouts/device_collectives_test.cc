@@ -24,11 +24,11 @@ TEST_P(LayoutCollectives, GiveTheBitsOfTheHostPath) {
   const apps::GptShape shape = gpt_shape(2);
   constexpr int kMicrobatchesOfStep = 2;
   mesh::ParallelConfig on_gpus;
-  on_gpus.device_places = gpu_places(GetParam().devices());
   mesh::ParallelConfig through_host = on_gpus;
   through_host.gpu_transfers = mesh::GpuTransfers::kHost;
   const auto plan = [&](const mesh::ParallelConfig& base) {
-    return plan_on({GetParam()}, shape, kMicrobatchesOfStep, "zb-h1", base);
+    return plan_on({GetParam()}, shape, kMicrobatchesOfStep, "zb-h1", base,
+                   {.device_places = gpu_places(GetParam().devices())});
   };
   const mesh::TrainingPlan library = plan(on_gpus), host = plan(through_host);
   EXPECT_GT(carried(library), 0u);

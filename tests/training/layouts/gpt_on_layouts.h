@@ -63,7 +63,8 @@ inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b",
-                                  mesh::ParallelConfig layout = {}) {
+                                  mesh::ParallelConfig layout = {},
+                                  const mesh::PlanConditions& conditions = {}) {
   for (std::size_t m = 0; m < meshes.size(); ++m) {
     mesh::MeshConfig config{"mesh" + std::to_string(m), {}, meshes[m].axes};
     if (!meshes[m].layout.empty())
@@ -75,7 +76,8 @@ inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
   }
   layout.schedule = schedule;
   layout.microbatches = microbatches;
-  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places_on(meshes));
+  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places_on(meshes),
+                                  conditions);
 }
 
 }  // namespace weft::test

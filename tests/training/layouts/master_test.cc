@@ -146,9 +146,10 @@ TEST_P(PaddedVocabularies, TrainAsOneDevice) {
 
 TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
   RandomBatches batches({shape().batch, shape().vocabulary, 11});
-  mesh::ParallelConfig parts;
-  parts.checkpoint_buffer = 1000;  // Small enough that tables are sent in slices.
-  const mesh::TrainingPlan plan = plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", parts);
+  // Small enough that tables are sent in slices.
+  const mesh::PlanConditions conditions{.checkpoint_buffer = 1000};
+  const mesh::TrainingPlan plan =
+      plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", {}, conditions);
   mesh::InProcessTraining training(plan, batches, 7);
   const mesh::TrainingPlan alone = plan_on({{"", {{"data", 1}}}}, shape(), kLayoutMicrobatches);
   mesh::InProcessTraining one(alone, batches, 7);

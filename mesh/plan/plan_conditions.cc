@@ -1,0 +1,14 @@
+#include "mesh/plan/plan_conditions.h"
+
+namespace weft::mesh {
+
+transfer::Network PlanConditions::network_of(const std::vector<std::string>& hosts) const {
+  if (observed_network) return *observed_network;
+  transfer::Network network = transfer::Network::uniform(hosts.size(), kUnknownLink);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (const auto link = links.find(hosts[i]); link != links.end())
+      network.hosts[i] = {{transfer::Nic{link->second, link->second}}};
+  return network;
+}
+
+}  // namespace weft::mesh
