@@ -34,7 +34,7 @@ void CellGroupWriter::append(std::uint32_t group, std::uint32_t cell, bool is_ba
 }
 
 void CellGroupWriter::commit() {
-  for (const auto& file : files_) file->commit(SpillWriter::Durability::kProcess);
+  for (const auto& file : files_) file->commit(SpillWriter::CommitDurability::kProcess);
 }
 
 CellGroup::CellGroup(const std::filesystem::path& folder, std::uint32_t group,
