@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/cuda/internal/cublaslt_problem.h"
 #include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/free_on_device.h"
 #include "core/cuda/internal/product_choices.h"
 #include "core/cuda/internal/stream_timer.h"
 
@@ -88,9 +89,6 @@ class Rehearsal final {
 
 struct DestroyLibrary {
   void operator()(cublasLtHandle_t library) const { cublasLtDestroy(library); }
-};
-struct FreeOnDevice {
-  void operator()(void* memory) const { cudaFree(memory); }
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/free_on_device.h"
 
 namespace weft::cuda {
 namespace {
@@ -55,10 +56,6 @@ constexpr std::size_t kLastWithLengths = 91500;
 bool needs_lengths(const Attention& s) {
   return s.keys % 128 != 0 && cudnnGetVersion() <= kLastWithLengths;
 }
-
-struct FreeOnDevice {
-  void operator()(std::int32_t* memory) const { cudaFree(memory); }
-};
 
 /// Numbers of queries and keys of each batch entry, in GPU memory.
 class Lengths {
