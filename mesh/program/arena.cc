@@ -80,11 +80,11 @@ class Occupancy final {
 
  private:
   /// Range of indices into times_.
-  struct Range {
+  struct TimeRange {
     std::size_t begin = 0, end = 0;
     std::size_t middle() const { return (begin + end) / 2; }
-    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
-    bool lies_in(const Range& other) const { return other.begin <= begin && end <= other.end; }
+    bool meets(const TimeRange& other) const { return begin < other.end && other.begin < end; }
+    bool lies_in(const TimeRange& other) const { return other.begin <= begin && end <= other.end; }
   };
   /// Tree node for a range of times. Its halves are the nodes 2i and 2i + 1.
   struct Node {
@@ -94,13 +94,13 @@ class Occupancy final {
   };
   static constexpr std::size_t kRoot = 1;
 
-  Range times_of(const Lifetime& life) const {
+  TimeRange times_of(const Lifetime& life) const {
     const auto index = [&](auto at) { return static_cast<std::size_t>(at - times_.begin()); };
     return {index(std::ranges::lower_bound(times_, life.first)),
             index(std::ranges::upper_bound(times_, life.last))};
   }
 
-  void collect(std::size_t node, const Range& of_node, const Range& wanted) {
+  void collect(std::size_t node, const TimeRange& of_node, const TimeRange& wanted) {
     if (!of_node.meets(wanted)) return;
     const bool whole = of_node.lies_in(wanted);
     const TakenBytes& taken =
@@ -111,8 +111,8 @@ class Occupancy final {
     collect(2 * node + 1, {of_node.middle(), of_node.end}, wanted);
   }
 
-  void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin,
-            std::uint64_t end) {
+  void take(std::size_t node, const TimeRange& of_node, const TimeRange& needed,
+            std::uint64_t begin, std::uint64_t end) {
     if (!of_node.meets(needed)) return;
     nodes_[node].occupied_at_some_time.add(begin, end);
     if (of_node.lies_in(needed)) {

@@ -104,11 +104,11 @@ class PassScheduler {
  private:
   /// Number of a microbatch's passes that have not run yet, over all actors, and the end of the
   /// last one.
-  struct Progress {
+  struct PassProgress {
     std::size_t left = 0;
     double end = 0;
   };
-  using Exchange = std::vector<Progress>;
+  using Exchange = std::vector<PassProgress>;
   struct Actor {
     int next = 0;        ///< Next node of the base schedule.
     int pass_stage = 0;  ///< Stage whose number its passes carry.
@@ -133,7 +133,7 @@ class PassScheduler {
   // Arrival times; kUnknown until they are determined.
 
   double arrival(const Exchange& exchange, int microbatch) const {
-    const Progress& all = exchange[microbatch];
+    const PassProgress& all = exchange[microbatch];
     return all.left == 0 ? all.end + vocabulary_transfer_ : kUnknown;
   }
   double base_end(ActionKind kind, int stage, int microbatch) const {
@@ -250,7 +250,7 @@ class PassScheduler {
   }
 
   void pass_ends(Exchange& exchange, int microbatch, double end) {
-    Progress& all = exchange[microbatch];
+    PassProgress& all = exchange[microbatch];
     --all.left;
     all.end = std::max(all.end, end);
   }

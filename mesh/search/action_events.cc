@@ -80,7 +80,7 @@ void ActionEvents::add_program(int stage, ActionKind kind) {
   program.first = program.start = events_.size();
   double done = 0, lost = request_.costs.dispatch_time;
   for (const TensorEvent& at : tensor_events(stage, kind)) {
-    Event event{at.position - done, at.lane, at.makes};
+    ActionEvent event{at.position - done, at.lane, at.makes};
     if (event.before > 0 || event.makes) {
       event.before += lost;
       lost = 0;

@@ -88,10 +88,10 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
     queue_.pop_back();
     cursors_[actor].queued = false;
     switch (run(schedule, actor, longest_step)) {
-      case Progress::kDone: ++done; break;
-      case Progress::kBlocked: break;
-      case Progress::kImpossible: return outcome;
-      case Progress::kTooSlow: outcome.too_slow = true; return outcome;
+      case RunOutcome::kDone: ++done; break;
+      case RunOutcome::kBlocked: break;
+      case RunOutcome::kImpossible: return outcome;
+      case RunOutcome::kTooSlow: outcome.too_slow = true; return outcome;
     }
   }
   if (done < cursors_.size() || !is_complete()) return outcome;
@@ -131,7 +131,7 @@ void SearchEvaluator::end(const Action& action, const ActionEvents::Program& pro
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
-    const ActionEvents::Event& event = events_.event(e);
+    const ActionEvents::ActionEvent& event = events_.event(e);
     if (!event.makes) transfers_.use(event.lane, action.microbatch, time);
   }
 }
@@ -145,8 +145,8 @@ void SearchEvaluator::wake_receiver(int lane) {
   queue_.push_back(receiver);
 }
 
-SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
-                                               double longest) {
+SearchEvaluator::RunOutcome SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
+                                                 double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
   const double work = work_of_stages_[actor] + request_.costs.dispatch_time * actions.size() +
@@ -157,19 +157,19 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
     const ActionEvents::Program& program = events_.program(action);
     const std::size_t microbatch = action.microbatch;
     if (!cursor.begun) {
-      if (!begin(action, program)) return Progress::kImpossible;
+      if (!begin(action, program)) return RunOutcome::kImpossible;
       cursor.begun = true;
       cursor.event = program.first;
       cursor.now = {};
     }
     for (; cursor.event < program.past; ++cursor.event) {
-      const ActionEvents::Event& event = events_.event(cursor.event);
+      const ActionEvents::ActionEvent& event = events_.event(cursor.event);
       if (cursor.event == program.start) cursor.now.start = time;
       if (!event.makes) {
         if (!transfers_.is_known(event.lane, microbatch)) {
           cursor.blocked_on = event.lane;
           cursor.time = time;
-          return Progress::kBlocked;
+          return RunOutcome::kBlocked;
         }
         time += event.before;
         const double arrives = transfers_.arrival(event.lane, microbatch);
@@ -177,7 +177,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
           cursor.idle += arrives - time;
           cursor.now.lane = event.lane;
           time = arrives;
-          if (cursor.idle + work > longest) return Progress::kTooSlow;
+          if (cursor.idle + work > longest) return RunOutcome::kTooSlow;
         }
         continue;
       }
@@ -193,7 +193,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
     cursor.begun = false;
   }
   cursor.time = time;
-  return Progress::kDone;
+  return RunOutcome::kDone;
 }
 
 std::vector<std::pair<int, int>> SearchEvaluator::blocked_by_order(const Schedule& schedule) const {

@@ -198,12 +198,12 @@ std::vector<Move> plan_moves(const Shape& shape, const Spec& from, const Spec& t
       std::includes(from.partial.begin(), from.partial.end(), to.partial.begin(), to.partial.end()),
       "no move makes partial sums: {} -> {}", to_string(from, mesh), to_string(to, mesh));
   // Dijkstra's shortest path over specs.
-  struct Reached {
+  struct ReachedSpec {
     Cost cost;
     std::optional<Move> by;
     bool done = false;
   };
-  std::map<Spec, Reached> reached{{from, {}}};
+  std::map<Spec, ReachedSpec> reached{{from, {}}};
   std::priority_queue<std::pair<Cost, Spec>, std::vector<std::pair<Cost, Spec>>, std::greater<>>
       next;
   next.push({Cost(), from});
@@ -218,7 +218,7 @@ std::vector<Move> plan_moves(const Shape& shape, const Spec& from, const Spec& t
       sum.elements += received_elements(shape, move, mesh);
       sum.collectives += move.kind != MoveKind::kSlice;
       sum.all_to_alls += move.kind == MoveKind::kAllToAll;
-      const auto [at, is_new] = reached.try_emplace(move.to, Reached{sum, {}, false});
+      const auto [at, is_new] = reached.try_emplace(move.to, ReachedSpec{sum, {}, false});
       if (!is_new && at->second.cost <= sum) continue;
       next.push({sum, move.to});
       at->second = {sum, std::move(move), false};

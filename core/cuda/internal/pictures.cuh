@@ -16,16 +16,17 @@ __device__ __forceinline__ std::int64_t pack_begin() {
 }
 
 /// Position of an element in a picture.
-struct Place {
+struct PicturePosition {
   std::int64_t batch, row, column, channel;
 };
-__device__ __forceinline__ Place place_of(std::int64_t index, const Picture& picture) {
+__device__ __forceinline__ PicturePosition place_of(std::int64_t index, const Picture& picture) {
   const Quotient pixel = divide(index, picture.channels);
   const Quotient line = divide(pixel.quotient, picture.width);
   const Quotient image = divide(line.quotient, picture.height);
   return {image.quotient, image.remainder, line.remainder, pixel.remainder};
 }
-__device__ __forceinline__ std::int64_t index_of(const Place& at, const Picture& picture) {
+__device__ __forceinline__ std::int64_t index_of(const PicturePosition& at,
+                                                 const Picture& picture) {
   return ((at.batch * picture.height + at.row) * picture.width + at.column) * picture.channels +
          at.channel;
 }
@@ -39,7 +40,7 @@ __global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large,
                                 std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(large)) return;
-  Place at = place_of(i, large);
+  PicturePosition at = place_of(i, large);
   at.row = divide(at.row, factor).quotient;
   at.column = divide(at.column, factor).quotient;
   store<N>(y + i, load<N>(x + index_of(at, small)));
@@ -50,11 +51,11 @@ __global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture 
                                      std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(small)) return;
-  const Place at = place_of(i, small);
+  const PicturePosition at = place_of(i, small);
   float sums[N] = {};
   for (std::int64_t p = 0; p < factor; ++p) {
     for (std::int64_t q = 0; q < factor; ++q) {
-      const Place from{at.batch, at.row * factor + p, at.column * factor + q, at.channel};
+      const PicturePosition from{at.batch, at.row * factor + p, at.column * factor + q, at.channel};
       const Pack<T, N> values = load<N>(dy + index_of(from, large));
       for (int n = 0; n < N; ++n) sums[n] += values[n];
     }
@@ -86,8 +87,9 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, ConvolutionSha
   const Quotient kernel_at = divide(tap.remainder, w.kernel_width);
   const Quotient column = divide(tap.quotient, w.out_width);
   const Quotient row = divide(column.quotient, w.out_height);
-  const Place at{row.quotient, row.remainder * w.stride + kernel_at.quotient - w.padding,
-                 column.remainder * w.stride + kernel_at.remainder - w.padding, channel.remainder};
+  const PicturePosition at{row.quotient, row.remainder * w.stride + kernel_at.quotient - w.padding,
+                           column.remainder * w.stride + kernel_at.remainder - w.padding,
+                           channel.remainder};
   Pack<T, N> values{};
   if (at.row >= 0 && at.row < w.x.height && at.column >= 0 && at.column < w.x.width)
     values = load<N>(x + index_of(at, w.x));
@@ -108,7 +110,7 @@ template <typename T, int N>
 __global__ void columns_to_picture_kernel(const float* columns, T* dx, ConvolutionShape w) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(w.x)) return;
-  const Place at = place_of(i, w.x);
+  const PicturePosition at = place_of(i, w.x);
   float sums[N] = {};
   for (std::int64_t p = 0; p < w.kernel_height; ++p) {
     const std::int64_t row = output_under(at.row, p, w.stride, w.padding, w.out_height);

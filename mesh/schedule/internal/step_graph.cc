@@ -93,8 +93,8 @@ double StepGraph::position(int action, double work, double weights) const {
   return time_until(costs_.stages[one.stage], one.kind, work, weights);
 }
 
-std::vector<StepGraph::Event> StepGraph::find_events() const {
-  std::vector<Event> events;
+std::vector<StepGraph::TensorPoint> StepGraph::find_events() const {
+  std::vector<TensorPoint> events;
   const bool whole = std::ranges::none_of(costs_.stages, &StageCosts::recomputes) &&
                      std::ranges::all_of(costs_.edges, [](const EdgeCosts& edge) {
                        return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
@@ -110,21 +110,21 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
         {one.producer, made, when.produced_step, true, t, made < position(one.producer, 1, 1)});
     events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
-  for (const Event& event : events) {
+  for (const TensorPoint& event : events) {
     const std::size_t action = event.action;
     is_cut[action] = is_cut[action] || event.cuts;
   }
-  std::erase_if(events, [&](const Event& event) {
+  std::erase_if(events, [&](const TensorPoint& event) {
     return !is_cut[event.action] || !runs_alone(event.action);
   });
-  std::ranges::sort(events, {}, [](const Event& event) {
+  std::ranges::sort(events, {}, [](const TensorPoint& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
   });
   return events;
 }
 
 void StepGraph::cut_actions() {
-  const std::vector<Event> events = find_events();
+  const std::vector<TensorPoint> events = find_events();
   auto event = events.begin();
   for (int action = 0; action < actions_.size(); ++action) {
     first_piece_.push_back(duration_.size());
@@ -141,7 +141,7 @@ void StepGraph::cut_actions() {
   }
   first_piece_.push_back(duration_.size());
   std::vector<bool> done(2 * transfers_.size(), false);
-  for (const Event& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
+  for (const TensorPoint& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     Transfer& one = transfers_[t];
     if (!done[2 * t]) one.needed_by = first_piece(compound_head(one.consumer));
@@ -149,8 +149,8 @@ void StepGraph::cut_actions() {
   }
 }
 
-void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
-                    std::vector<Event>::const_iterator end) {
+void StepGraph::cut(int action, std::vector<TensorPoint>::const_iterator begin,
+                    std::vector<TensorPoint>::const_iterator end) {
   const std::size_t first = duration_.size();
   duration_.push_back(costs_.dispatch_time);
   double at = 0;

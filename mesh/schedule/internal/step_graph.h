@@ -60,7 +60,7 @@ class StepGraph {
 
  private:
   /// Point within an action at which a tensor is computed or needed.
-  struct Event {
+  struct TensorPoint {
     int action = 0;
     double position = 0;
     int step = 0;
@@ -84,10 +84,10 @@ class StepGraph {
   void find_transfers();
   bool runs_alone(int action) const;
   double position(int action, double work, double weights) const;
-  std::vector<Event> find_events() const;
+  std::vector<TensorPoint> find_events() const;
   void cut_actions();
-  void cut(int action, std::vector<Event>::const_iterator begin,
-           std::vector<Event>::const_iterator end);
+  void cut(int action, std::vector<TensorPoint>::const_iterator begin,
+           std::vector<TensorPoint>::const_iterator end);
   void join_pairs();
   void build_global_order(const Schedule& schedule);
   void find_send_waits(const Schedule& schedule);

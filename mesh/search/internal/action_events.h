@@ -24,7 +24,7 @@ struct EdgeLane {
 /// completes one. Lanes are in pairs: an edge's activations, then its gradients.
 class ActionEvents {
  public:
-  struct Event {
+  struct ActionEvent {
     double before = 0;  ///< Time from the previous event, or from the start of the action.
     int lane = 0;
     bool makes = false;
@@ -52,7 +52,7 @@ class ActionEvents {
     return action.stage * kKinds + static_cast<std::size_t>(action.kind);
   }
   const Program& program(const Action& action) const { return programs_[index_of(action)]; }
-  const Event& event(std::size_t index) const { return events_[index]; }
+  const ActionEvent& event(std::size_t index) const { return events_[index]; }
 
  private:
   static constexpr std::size_t kKinds = 4;
@@ -76,7 +76,7 @@ class ActionEvents {
 
   const SearchRequest& request_;
   std::vector<EdgeLane> lanes_;
-  std::vector<Event> events_;
+  std::vector<ActionEvent> events_;
   std::vector<Program> programs_;
   bool holds_tensors_ = false;
 };

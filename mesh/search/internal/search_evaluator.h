@@ -73,8 +73,8 @@ class SearchEvaluator {
   bool begin(const Action& action, const ActionEvents::Program& program) const;
   void end(const Action& action, const ActionEvents::Program& program, double time);
   void wake_receiver(int lane);
-  enum class Progress : unsigned char { kDone, kBlocked, kImpossible, kTooSlow };
-  Progress run(const Schedule& schedule, std::size_t actor, double longest);
+  enum class RunOutcome : unsigned char { kDone, kBlocked, kImpossible, kTooSlow };
+  RunOutcome run(const Schedule& schedule, std::size_t actor, double longest);
   void sweep_activations(const Schedule& schedule, Outcome& outcome);
   void sweep_tensors(const Schedule& schedule, Outcome& outcome);
   void note_peak(std::size_t actor, double peak, Outcome& outcome) const;

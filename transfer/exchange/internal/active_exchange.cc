@@ -47,7 +47,7 @@ void ActiveExchange::grant(Stream& stream) {
        stream.in.limit);
 }
 
-void ActiveExchange::put(std::uint32_t rank, Block block) {
+void ActiveExchange::put(std::uint32_t rank, ExchangeBlock block) {
   if (error()) return give_back(state_->out, std::move(block));
   Stream& stream = stream_of(rank);
   stream.out.queue.push_back(std::move(block));
@@ -83,7 +83,7 @@ bool ActiveExchange::can_send(const Stream& stream) {
 
 void ActiveExchange::send_next(Stream& stream) {
   const std::uint32_t number = stream.out.sent++;
-  Block& block = stream.out.in_flight[number] = std::move(stream.out.queue.front());
+  ExchangeBlock& block = stream.out.in_flight[number] = std::move(stream.out.queue.front());
   stream.out.queue.pop_front();
   message_begun();
   context_.port.send(*this, {.what = {stream.index, 0, number},
@@ -171,7 +171,7 @@ void ActiveExchange::block_arrived(Stream& stream, MessageId message, const Chun
     return fail_inconsistent(stream, fmt::format("{} bytes as block {}", bytes, number));
   }
   in.arrived_end = std::max(in.arrived_end, number + 1);
-  Block block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
+  ExchangeBlock block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
   {
     const std::scoped_lock lock(state_->mutex);
     block.memory = state_->in.take();
@@ -198,7 +198,7 @@ void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void
   finish_if_complete();
 }
 
-void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
+void ActiveExchange::landed(Stream& stream, std::uint32_t number, ExchangeBlock block) {
   record_progress();
   const std::uint32_t sum = crc32c({block.memory.get(), block.size});
   if (sum != block.crc) {
@@ -267,7 +267,7 @@ void ActiveExchange::fail_inconsistent(const Stream& stream, std::string_view wh
        NotifyPeers::kWaiting);
 }
 
-void ActiveExchange::give_back(BlockPool& pool, Block block) {
+void ActiveExchange::give_back(BlockPool& pool, ExchangeBlock block) {
   const std::scoped_lock lock(state_->mutex);
   pool.give_back(std::move(block.memory));
 }
@@ -281,7 +281,7 @@ std::set<DeviceId> ActiveExchange::stop(bool) {
   std::set<DeviceId> waiting;
   for (Stream& stream : streams_) {
     if (!stream.done()) waiting.insert(stream.device);
-    for (Block& block : std::exchange(stream.out.queue, {}))
+    for (ExchangeBlock& block : std::exchange(stream.out.queue, {}))
       give_back(state_->out, std::move(block));
     for (auto& [number, block] : std::exchange(stream.in.landed, {}))
       give_back(state_->in, std::move(block));

@@ -31,7 +31,7 @@ class ActiveExchange final : public ActiveWork {
                  std::shared_ptr<ExchangeState> state);
 
   /// Queues a block and sends it in its turn.
-  void put(std::uint32_t rank, Block block);
+  void put(std::uint32_t rank, ExchangeBlock block);
   void end_stream(std::uint32_t rank);
   /// Handles that the user has taken a block. For own blocks see own_stream_done().
   void taken(std::uint32_t rank);
@@ -50,14 +50,15 @@ class ActiveExchange final : public ActiveWork {
 
  private:
   struct Outgoing {
-    std::deque<Block> queue;
-    std::map<std::uint32_t, Block> in_flight;  // keyed by number; at most `credits` blocks
-    std::set<std::uint32_t> held;              // blocks in flight that the receiver holds
+    std::deque<ExchangeBlock> queue;
+    std::map<std::uint32_t, ExchangeBlock> in_flight;  // keyed by number; at most `credits` blocks
+    std::set<std::uint32_t> held;                      // blocks in flight that the receiver holds
     std::uint32_t sent = 0, limit = 0;
     bool ended = false, taken = false;
   };
   struct Incoming {
-    std::map<std::uint32_t, Block> receiving, landed;  // keyed by number; landed: out of order
+    // Blocks by number. `landed`: blocks out of order.
+    std::map<std::uint32_t, ExchangeBlock> receiving, landed;
     std::uint32_t limit = 0, delivered = 0, taken = 0;
     std::uint32_t arrived_end = 0;     // end of the blocks that have arrived
     std::optional<std::uint32_t> end;  // number of blocks of the stream
@@ -92,11 +93,11 @@ class ActiveExchange final : public ActiveWork {
   void block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
                      std::size_t bytes, std::span<const std::byte> payload);
   void note_arrived(Stream& stream, const ChunkHeader& header);
-  void landed(Stream& stream, std::uint32_t number, Block block);
+  void landed(Stream& stream, std::uint32_t number, ExchangeBlock block);
   /// Sends kConsumed if the whole stream has been taken.
   void finish_incoming(Stream& stream);
   void fail_inconsistent(const Stream& stream, std::string_view what);
-  void give_back(BlockPool& pool, Block block);
+  void give_back(BlockPool& pool, ExchangeBlock block);
 
   const std::shared_ptr<ExchangeState> state_;  // shared with the user
   const std::uint32_t num_ranks_;

@@ -8,7 +8,7 @@
 namespace weft::transfer {
 
 SegmentedView::SegmentedView(std::span<const Segment> segments, std::span<const TensorPart> tensors,
-                             Side side) {
+                             BoxSide side) {
   std::size_t at = 0;
   for (const Segment& segment : segments) {
     const auto refuse = [&](const char* why) {
@@ -17,10 +17,11 @@ SegmentedView::SegmentedView(std::span<const Segment> segments, std::span<const 
     };
     if (segment.tensor >= tensors.size()) refuse("the part has no such tensor");
     const TensorPart& tensor = tensors[segment.tensor];
-    const std::optional<Region>& box = side == Side::kSource ? tensor.source : tensor.destination;
+    const std::optional<Region>& box =
+        side == BoxSide::kSource ? tensor.source : tensor.destination;
     if (!box)
-      refuse(side == Side::kSource ? "this device holds nothing of it"
-                                   : "this device wants nothing of it");
+      refuse(side == BoxSide::kSource ? "this device holds nothing of it"
+                                      : "this device wants nothing of it");
     StridedView view(segment.region, *box, size_of(tensor.dtype));
     const std::size_t begin = segment.begin, bytes = segment.bytes;
     if (begin > view.bytes() || bytes > view.bytes() - begin || bytes == 0)
@@ -37,13 +38,13 @@ std::size_t SegmentedView::piece_at(std::size_t offset) const {
   return static_cast<std::size_t>(after - pieces_.begin()) - 1;
 }
 
-std::optional<SegmentedView::Place> SegmentedView::contiguous(std::size_t offset,
-                                                              std::size_t count) const {
+std::optional<SegmentedView::BufferOffset> SegmentedView::contiguous(std::size_t offset,
+                                                                     std::size_t count) const {
   const Piece& piece = pieces_[piece_at(offset)];
   if (offset + count > piece.at + piece.bytes) return std::nullopt;
   const auto at = piece.view.contiguous(piece.begin + offset - piece.at, count);
   if (!at) return std::nullopt;
-  return Place{piece.tensor, *at};
+  return BufferOffset{piece.tensor, *at};
 }
 
 template <typename Visit>

@@ -23,9 +23,9 @@ TransferStream::TransferStream(const TransferContext& context, const DevicePart&
     children_.push_back({child, context.orders_network && context.peers.is_over_network(child)});
   if (role.kind == FlowKind::kSum) open_sum();
   if (role.adds_own_term() || (role.parent && role.kind == FlowKind::kContribution)) return;
-  view_ =
-      SegmentedView(role.segments, part.tensors,
-                    all_ready_ ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination);
+  view_ = SegmentedView(
+      role.segments, part.tensors,
+      all_ready_ ? SegmentedView::BoxSide::kSource : SegmentedView::BoxSide::kDestination);
   if (view_.bytes() != role.bytes)
     throw_error(ErrorCode::kInvalidArgument,
                 "flow {} of transfer {} has {} bytes, but its segments {}", role.flow,
@@ -49,10 +49,10 @@ void TransferStream::open_sum() {
   if (dtype_ == DType::kU8) refuse("u8 cannot be summed; use f32, bf16, f64 or i32");
   if (role_->bytes % size_of(dtype_) != 0 || role_->chunk_bytes % size_of(dtype_) != 0)
     refuse("a chunk ends inside an element");
-  term_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::Side::kSource);
+  term_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::BoxSide::kSource);
   if (term_.bytes() != role_->bytes) refuse("its segments and the flow have different sizes");
   if (role_->stores_sum)
-    view_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::Side::kDestination);
+    view_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::BoxSide::kDestination);
 }
 
 std::size_t TransferStream::chunk_size(std::uint32_t chunk) const {
@@ -113,7 +113,7 @@ std::optional<Error> TransferStream::verify(std::uint32_t chunk, std::span<const
 void TransferStream::add_term(std::uint32_t chunk) {
   Chunk& at_chunk = chunks_[chunk];
   const std::span<std::byte> sum = at_chunk.slot.bytes();
-  SlotPool::Slot packed;
+  SlotPool::LeasedSlot packed;
   std::array<const std::byte*, 2> terms = {sum.data(), nullptr};
   if (const auto at = term_.contiguous(offset_of(chunk), sum.size())) {
     terms[1] = buffers_->sources[at->tensor].data() + at->offset;
@@ -144,7 +144,7 @@ void TransferStream::unpack(std::uint32_t chunk) {
 bool TransferStream::release_slot(std::uint32_t chunk) {
   Chunk& at_chunk = chunks_[chunk];
   if (!at_chunk.slot || --at_chunk.users != 0) return false;
-  at_chunk.slot = SlotPool::Slot();
+  at_chunk.slot = SlotPool::LeasedSlot();
   --slots_in_use_;
   return true;
 }

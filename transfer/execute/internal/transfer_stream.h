@@ -134,7 +134,7 @@ class TransferStream final {
     std::vector<SentChunk> in_flight = {};  // at most a window
   };
   struct Chunk {
-    SlotPool::Slot slot;
+    SlotPool::LeasedSlot slot;
     std::uint32_t users = 0;
     std::uint32_t crc = 0;  // CRC32C from the header, or taken here; 0: not taken
     bool seen = false;
@@ -144,7 +144,7 @@ class TransferStream final {
 
   void open_sum();
   std::size_t offset_of(std::uint32_t chunk) const { return chunk * role_->chunk_bytes; }
-  std::optional<SegmentedView::Place> contiguous(std::uint32_t chunk) const {
+  std::optional<SegmentedView::BufferOffset> contiguous(std::uint32_t chunk) const {
     return view_.contiguous(offset_of(chunk), chunk_size(chunk));
   }
   std::uint32_t next_chunk(const Child& child) const {

@@ -14,16 +14,16 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
                                        std::size_t turn) {
   const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
   // Slot for one more child. The shallowest slot is filled first, then the oldest.
-  struct Place {
+  struct ChildSlot {
     int depth;
     std::size_t order;
     HostId host;
     std::size_t tree;
-    bool operator>(const Place& other) const {
+    bool operator>(const ChildSlot& other) const {
       return std::tie(depth, order) > std::tie(other.depth, other.order);
     }
   };
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> places;
+  std::priority_queue<ChildSlot, std::vector<ChildSlot>, std::greater<>> places;
   std::size_t order = 0;
   std::vector<HostTree> trees;
   for (std::size_t i = 0; i < holders; ++i) {
@@ -61,7 +61,7 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
   });
   for (const Candidate& candidate : candidates) {
     WEFT_CHECK(!places.empty(), "datum {}: degrees are those of no forest", piece.datum);
-    const Place place = places.top();
+    const ChildSlot place = places.top();
     places.pop();
     trees[place.tree].edges.push_back({place.host, candidate.host});
     for (std::uint32_t child = 0; child < candidate.degree; ++child)

@@ -287,7 +287,7 @@ class WeftPlanner {
     for (const bool yield : {true, false}) {
       if (yield && !(direct && made.has_urgent_sender)) continue;
       for (std::size_t i = 0; i < kFirstAttempts; ++i) {
-        Attempt how = attempt_number(i);
+        AttemptParameters how = attempt_number(i);
         how.yield = yield;
         attempt(made, how);
       }
@@ -315,7 +315,7 @@ class WeftPlanner {
   }
 
   /// Parameters of an attempt to order and cut flows by a preemptive schedule.
-  struct Attempt {
+  struct AttemptParameters {
     double steps = 0;      ///< Number of steps into which the limit's time is divided.
     double sharpness = 0;  ///< PreemptOptions::sharpness; depth_weight likewise.
     double depth_weight = 0.05;
@@ -328,7 +328,7 @@ class WeftPlanner {
   };
   static constexpr std::size_t kFirstAttempts = 2, kMaxAttempts = 96;
 
-  Attempt attempt_number(std::size_t i) {
+  AttemptParameters attempt_number(std::size_t i) {
     switch (i) {
       case 0: return {.steps = 32, .sharpness = 20};
       case 1: return {.steps = 48, .sharpness = 10, .one_at_a_time = true};
@@ -347,7 +347,7 @@ class WeftPlanner {
             .halves = random_.below(2) == 0};
   }
 
-  void attempt(Candidate& candidate, const Attempt& how) {
+  void attempt(Candidate& candidate, const AttemptParameters& how) {
     if (candidate.flows.size() > kMaxFlowsToSchedule || candidate.infeasible ||
         steps_ > options_.simulate_steps)
       return;

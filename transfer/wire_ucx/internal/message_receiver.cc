@@ -59,7 +59,7 @@ void MessageReceiver::receive(MessageId message, std::span<std::byte> buffer, To
 
 void MessageReceiver::receive_rendezvous(const Incoming& incoming, std::span<std::byte> buffer,
                                          Token token) {
-  Request& request = requests_.take();
+  ReceiveRequest& request = requests_.take();
   request = {this, peers_.find(incoming.sender), token};
   ucp_request_param_t params = {};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -121,13 +121,13 @@ void MessageReceiver::discard(const Incoming& incoming) {
     ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
 }
 
-void MessageReceiver::finish(Request& request, ucs_status_t status) {
+void MessageReceiver::finish(ReceiveRequest& request, ucs_status_t status) {
   events_.push(ReceiveFinished{request.token, outcome_of(status, request.peer)});
   requests_.give_back(request);
 }
 
 void MessageReceiver::on_received(void* handle, ucs_status_t status, std::size_t, void* user_data) {
-  auto& request = *static_cast<Request*>(user_data);
+  auto& request = *static_cast<ReceiveRequest*>(user_data);
   request.receiver->finish(request, status);
   ucp_request_free(handle);
 }

@@ -52,7 +52,7 @@ class MessageReceiver final {
     bool told = false;  // the sender has been or will be notified that it arrived
   };
   /// Receive that UCX works on.
-  struct Request {
+  struct ReceiveRequest {
     MessageReceiver* receiver;
     const Peer* peer;  // null: a device that was dropped
     Token token;
@@ -65,14 +65,14 @@ class MessageReceiver final {
   /// Otherwise later messages, which a receiver may need, would count as in flight because of it.
   void send_arrived_notice(Incoming& incoming);
   static void discard(const Incoming& incoming);
-  void finish(Request& request, ucs_status_t status);
+  void finish(ReceiveRequest& request, ucs_status_t status);
   static void on_received(void* handle, ucs_status_t status, std::size_t bytes, void* user_data);
 
   PeerTable& peers_;
   MessageSender& sender_;
   WireEventQueue& events_;
   std::unordered_map<MessageId, Incoming> incoming_;
-  RequestPool<Request> requests_;
+  RequestPool<ReceiveRequest> requests_;
   std::uint64_t next_message_ = 1;
   MessageId in_callback_;  // message whose message_arrived() runs
   ucs_status_t callback_status_ = UCS_OK;
