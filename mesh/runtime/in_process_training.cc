@@ -149,11 +149,11 @@ StepResult InProcessTraining::run(StepRequest request) {
 }
 
 /// One execution of a program on all devices that have it: advances their interpreters in turns.
-class InProcessTraining::Execution {
+class InProcessTraining::ProgramExecution {
  public:
   /// Throws Error(kNotFound) if no device has the program.
-  Execution(const std::vector<std::unique_ptr<DeviceSide>>& sides, const StepRequest& request,
-            const std::shared_ptr<WakeFlag>& wake_flag)
+  ProgramExecution(const std::vector<std::unique_ptr<DeviceSide>>& sides,
+                   const StepRequest& request, const std::shared_ptr<WakeFlag>& wake_flag)
       : sides_(sides), wake_flag_(wake_flag) {
     for (const auto& side : sides) {
       const auto program = side->programs.find(request.program);
@@ -238,7 +238,7 @@ class InProcessTraining::Execution {
 std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
   const std::lock_guard lock(mutex_);
   request.execution_number = ++runs_;
-  Execution execution(sides_, request, wake_flag_);
+  ProgramExecution execution(sides_, request, wake_flag_);
   try {
     execution.run();
   } catch (...) {

@@ -61,7 +61,7 @@ class InProcessTraining final : public TrainingEngine {
 
  private:
   struct DeviceSide;
-  class Execution;
+  class ProgramExecution;
 
   void open_communicators(const TrainingPlan& plan);
   /// Runs a program that only moves data.

@@ -75,7 +75,7 @@ std::vector<ActionEvents::TensorEvent> ActionEvents::tensor_events(int stage,
 }
 
 void ActionEvents::add_program(int stage, ActionKind kind) {
-  Program program;
+  ActionProgram program;
   program.stages_before = stages_before(stage, kind);
   program.first = program.start = events_.size();
   double done = 0, lost = request_.costs.dispatch_time;

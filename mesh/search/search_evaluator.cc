@@ -42,7 +42,7 @@ SearchEvaluator::SearchEvaluator(const SearchRequest& request)
 
 void SearchEvaluator::reset(const Schedule& schedule) {
   const std::size_t actors = cursors_.size();
-  std::ranges::fill(stages_, Stage{});
+  std::ranges::fill(stages_, StageProgress{});
   std::ranges::fill(cursors_, Cursor{});
   transfers_.reset();
   queue_.clear();
@@ -56,14 +56,14 @@ void SearchEvaluator::reset(const Schedule& schedule) {
 
 /// Returns whether every stage has completed all microbatches.
 bool SearchEvaluator::is_complete() const {
-  return std::ranges::all_of(stages_, [&](const Stage& stage) {
+  return std::ranges::all_of(stages_, [&](const StageProgress& stage) {
     return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
            stage.weights == microbatches_;
   });
 }
 
 /// Computes the times of a step whose actions have all run.
-void SearchEvaluator::score(Outcome& outcome) const {
+void SearchEvaluator::score(PlayOutcome& outcome) const {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     const double end = cursors_[actor].time;
     outcome.makespan = std::max(outcome.makespan, end);
@@ -74,9 +74,9 @@ void SearchEvaluator::score(Outcome& outcome) const {
   outcome.mean_action_end /= played_.size();
 }
 
-SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
-                                               bool with_peak) {
-  Outcome outcome;
+SearchEvaluator::PlayOutcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
+                                                   bool with_peak) {
+  PlayOutcome outcome;
   reset(schedule);
   std::size_t done = 0;
   while (!queue_.empty() || transfers_.has_turns()) {
@@ -106,9 +106,10 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
 }
 
 /// Returns whether the actor's own stages permit the action now.
-bool SearchEvaluator::begin(const Action& action, const ActionEvents::Program& program) const {
+bool SearchEvaluator::begin(const Action& action,
+                            const ActionEvents::ActionProgram& program) const {
   const std::size_t microbatch = action.microbatch;
-  const Stage& own = stages_[action.stage];
+  const StageProgress& own = stages_[action.stage];
   switch (action.kind) {
     case ActionKind::kForward:
       return own.forwards == microbatch &&
@@ -125,8 +126,9 @@ bool SearchEvaluator::begin(const Action& action, const ActionEvents::Program& p
   }
 }
 
-void SearchEvaluator::end(const Action& action, const ActionEvents::Program& program, double time) {
-  Stage& own = stages_[action.stage];
+void SearchEvaluator::end(const Action& action, const ActionEvents::ActionProgram& program,
+                          double time) {
+  StageProgress& own = stages_[action.stage];
   own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
@@ -154,7 +156,7 @@ SearchEvaluator::RunOutcome SearchEvaluator::run(const Schedule& schedule, std::
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
     const Action& action = actions[cursor.index];
-    const ActionEvents::Program& program = events_.program(action);
+    const ActionEvents::ActionProgram& program = events_.program(action);
     const std::size_t microbatch = action.microbatch;
     if (!cursor.begun) {
       if (!begin(action, program)) return RunOutcome::kImpossible;

@@ -19,24 +19,25 @@ __device__ __forceinline__ std::int64_t pack_begin() {
 struct PicturePosition {
   std::int64_t batch, row, column, channel;
 };
-__device__ __forceinline__ PicturePosition place_of(std::int64_t index, const Picture& picture) {
+__device__ __forceinline__ PicturePosition place_of(std::int64_t index,
+                                                    const PictureShape& picture) {
   const Quotient pixel = divide(index, picture.channels);
   const Quotient line = divide(pixel.quotient, picture.width);
   const Quotient image = divide(line.quotient, picture.height);
   return {image.quotient, image.remainder, line.remainder, pixel.remainder};
 }
 __device__ __forceinline__ std::int64_t index_of(const PicturePosition& at,
-                                                 const Picture& picture) {
+                                                 const PictureShape& picture) {
   return ((at.batch * picture.height + at.row) * picture.width + at.column) * picture.channels +
          at.channel;
 }
 
-__device__ __forceinline__ std::int64_t size_of_picture(const Picture& p) {
+__device__ __forceinline__ std::int64_t size_of_picture(const PictureShape& p) {
   return p.batch * p.height * p.width * p.channels;
 }
 
 template <typename T, int N>
-__global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large,
+__global__ void upsample_kernel(const T* x, T* y, PictureShape small, PictureShape large,
                                 std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(large)) return;
@@ -47,7 +48,7 @@ __global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large,
 }
 
 template <typename T, int N>
-__global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture large,
+__global__ void upsample_grad_kernel(const T* dy, T* dx, PictureShape small, PictureShape large,
                                      std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(small)) return;
@@ -187,9 +188,9 @@ void with_pixels(DType type, std::int64_t size, bool is_aligned, std::int64_t ch
   });
 }
 
-void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x,
+void upsample(StreamHandle stream, DType type, const void* small, void* large, PictureShape x,
               std::int64_t factor) {
-  const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
+  const PictureShape y{x.batch, x.height * factor, x.width * factor, x.channels};
   with_pixels(type, y.elements(), aligned(small) && aligned(large), x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);
@@ -198,9 +199,9 @@ void upsample(StreamHandle stream, DType type, const void* small, void* large, P
               });
 }
 
-void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x,
+void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, PictureShape x,
                    std::int64_t factor) {
-  const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
+  const PictureShape y{x.batch, x.height * factor, x.width * factor, x.channels};
   with_pixels(type, x.elements(), aligned(small) && aligned(large), x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);

@@ -30,7 +30,7 @@ class ActionEvents {
     bool makes = false;
   };
   /// Events of a (stage, kind).
-  struct Program {
+  struct ActionProgram {
     /// Range of events; those before `start` precede the beginning of the action.
     std::size_t first = 0, start = 0, past = 0;
     double rest = 0;  ///< Time after the last event.
@@ -51,7 +51,7 @@ class ActionEvents {
   static std::size_t index_of(const Action& action) {
     return action.stage * kKinds + static_cast<std::size_t>(action.kind);
   }
-  const Program& program(const Action& action) const { return programs_[index_of(action)]; }
+  const ActionProgram& program(const Action& action) const { return programs_[index_of(action)]; }
   const ActionEvent& event(std::size_t index) const { return events_[index]; }
 
  private:
@@ -77,7 +77,7 @@ class ActionEvents {
   const SearchRequest& request_;
   std::vector<EdgeLane> lanes_;
   std::vector<ActionEvent> events_;
-  std::vector<Program> programs_;
+  std::vector<ActionProgram> programs_;
   bool holds_tensors_ = false;
 };
 

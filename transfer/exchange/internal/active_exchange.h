@@ -65,7 +65,7 @@ class ActiveExchange final : public ActiveWork {
     bool taken_sent = false;           // kConsumed has been sent
     bool all_landed() const { return end == delivered; }
   };
-  struct Stream {
+  struct PeerStream {
     DeviceId device;
     std::uint32_t rank = 0, index = 0;
     bool network = false;  // true if EgressOrder orders sends
@@ -81,27 +81,27 @@ class ActiveExchange final : public ActiveWork {
 
   /// Returns the stream of a rank. Numbering starts at the next rank, so that devices do not all
   /// send to the same one first.
-  Stream& stream_of(std::uint32_t rank) {
+  PeerStream& stream_of(std::uint32_t rank) {
     return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
   }
-  Stream* find(DeviceId device);
-  void note(const Stream& stream, std::uint32_t magic, std::uint32_t flow, std::uint32_t chunk);
-  void grant(Stream& stream);
-  static bool can_send(const Stream& stream);
-  void send_next(Stream& stream);
-  void pump(Stream& stream);
-  void block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
+  PeerStream* find(DeviceId device);
+  void note(const PeerStream& stream, std::uint32_t magic, std::uint32_t flow, std::uint32_t chunk);
+  void grant(PeerStream& stream);
+  static bool can_send(const PeerStream& stream);
+  void send_next(PeerStream& stream);
+  void pump(PeerStream& stream);
+  void block_arrived(PeerStream& stream, MessageId message, const ChunkHeader& header,
                      std::size_t bytes, std::span<const std::byte> payload);
-  void note_arrived(Stream& stream, const ChunkHeader& header);
-  void landed(Stream& stream, std::uint32_t number, ExchangeBlock block);
+  void note_arrived(PeerStream& stream, const ChunkHeader& header);
+  void landed(PeerStream& stream, std::uint32_t number, ExchangeBlock block);
   /// Sends kConsumed if the whole stream has been taken.
-  void finish_incoming(Stream& stream);
-  void fail_inconsistent(const Stream& stream, std::string_view what);
+  void finish_incoming(PeerStream& stream);
+  void fail_inconsistent(const PeerStream& stream, std::string_view what);
   void give_back(BlockPool& pool, ExchangeBlock block);
 
   const std::shared_ptr<ExchangeState> state_;  // shared with the user
   const std::uint32_t num_ranks_;
-  std::deque<Stream> streams_;
+  std::deque<PeerStream> streams_;
 };
 
 }  // namespace weft::transfer

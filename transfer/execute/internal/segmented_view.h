@@ -44,7 +44,7 @@ class SegmentedView final {
                std::span<const std::span<std::byte>> buffers) const;
 
  private:
-  struct Piece {
+  struct ViewPiece {
     StridedView view;
     std::uint32_t tensor;
     std::size_t at;     // offset in the payload
@@ -58,7 +58,7 @@ class SegmentedView final {
   template <typename Visit>
   void for_each_piece(std::size_t offset, std::size_t count, Visit visit) const;
 
-  std::vector<Piece> pieces_;
+  std::vector<ViewPiece> pieces_;
 };
 
 }  // namespace weft::transfer

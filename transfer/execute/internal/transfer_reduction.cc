@@ -8,7 +8,7 @@
 namespace weft::transfer {
 
 TransferReduction::TransferReduction(SlotPool& slots, const DevicePart& part,
-                                     const Buffers& buffers, const Reduction& reduction)
+                                     const TransferBuffers& buffers, const Reduction& reduction)
     : slots_(&slots),
       part_(&part),
       buffers_(&buffers),

@@ -11,7 +11,8 @@
 namespace weft::transfer {
 
 TransferStream::TransferStream(const TransferContext& context, const DevicePart& part,
-                               const Buffers& buffers, const FlowRole& role, const TransferId& id)
+                               const TransferBuffers& buffers, const FlowRole& role,
+                               const TransferId& id)
     : context_(&context),
       part_(&part),
       buffers_(&buffers),
@@ -158,7 +159,7 @@ std::optional<LandedChunks> TransferStream::landed_chunks() const {
 }
 
 bool TransferStream::can_send(std::uint32_t index) const {
-  const Child& child = children_[index];
+  const TreeChild& child = children_[index];
   const std::size_t available = all_ready_ ? chunks_.size() : ready_.size();
   if (child.next >= available || child.in_flight.size() >= role_->window) return false;
   const std::uint32_t chunk = next_chunk(child);
@@ -166,7 +167,7 @@ bool TransferStream::can_send(std::uint32_t index) const {
 }
 
 OutgoingChunk TransferStream::next_send(std::uint32_t stream, std::uint32_t index) {
-  Child& child = children_[index];
+  TreeChild& child = children_[index];
   const std::uint32_t chunk = next_chunk(child);
   const bool first = child.next++ == 0;
   child.in_flight.push_back({chunk, false});
@@ -198,7 +199,7 @@ void TransferStream::pack(std::uint32_t chunk) {
 }
 
 void TransferStream::mark_held(DeviceId device, std::uint32_t chunk) {
-  for (Child& child : children_) {
+  for (TreeChild& child : children_) {
     if (child.device != device) continue;
     for (SentChunk& sent : child.in_flight) sent.held |= sent.chunk == chunk;
   }
@@ -216,7 +217,7 @@ bool TransferStream::wants_network() const {
 }
 
 bool TransferStream::moves_on_network() const {
-  return std::ranges::any_of(children_, [](const Child& child) {
+  return std::ranges::any_of(children_, [](const TreeChild& child) {
     return child.network &&
            std::ranges::any_of(child.in_flight, [](SentChunk sent) { return !sent.held; });
   });
@@ -224,21 +225,21 @@ bool TransferStream::moves_on_network() const {
 
 bool TransferStream::needs(DeviceId peer) const {
   if (role_->parent == peer && landed_ < chunks_.size()) return true;
-  return std::ranges::any_of(children_, [&](const Child& child) {
+  return std::ranges::any_of(children_, [&](const TreeChild& child) {
     return child.device == peer && child.done < chunks_.size();
   });
 }
 
 void TransferStream::add_waiting(std::set<DeviceId>& waiting) const {
   if (role_->parent && landed_ < chunks_.size()) waiting.insert(*role_->parent);
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (child.done < chunks_.size()) waiting.insert(child.device);
 }
 
 void TransferStream::abandon_messages(std::set<DeviceId>& busy) {
   if (receiving_ > 0 || !held_.empty()) busy.insert(*role_->parent);
   held_.clear();
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (!child.in_flight.empty()) busy.insert(child.device);
 }
 
@@ -248,7 +249,7 @@ std::vector<std::string> TransferStream::describe_missing() const {
   if (role_->parent && landed_ < total)
     missing.push_back(fmt::format("received {} of {} chunks of flow {} from {}", landed_, total,
                                   role_->flow, context_->peers.name_of(*role_->parent)));
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (child.done < total)
       missing.push_back(fmt::format("sent {} of {} chunks of flow {} to {} ({} in flight)",
                                     child.done, total, role_->outgoing_id(),

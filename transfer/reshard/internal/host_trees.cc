@@ -32,7 +32,7 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
       places.push({0, order++, datum.holders[i], trees.size()});
     trees.push_back({datum.holders[i], {}});
   }
-  struct Candidate {
+  struct HostCandidate {
     HostId host;
     std::uint32_t degree;
     /// Rate to each child, in steps of 10 % of the fastest link, so that small differences do not
@@ -45,7 +45,7 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
   double fastest = 0;
   for (const HostId host : datum.receivers)
     fastest = std::max(fastest, network.host(host).egress());
-  std::vector<Candidate> candidates;
+  std::vector<HostCandidate> candidates;
   for (std::size_t i = 0; i < receivers; ++i) {
     const HostId host = datum.receivers[i];
     const std::uint32_t degree = piece.degrees[holders + i];
@@ -55,11 +55,12 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
                           static_cast<int>(std::lround(3 * spare[host.value()])),
                           (i + turn) % receivers});
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
-    return std::tuple(-a.rate, -a.spare, a.turn) < std::tuple(-b.rate, -b.spare, b.turn);
-  });
-  for (const Candidate& candidate : candidates) {
+  std::sort(candidates.begin(), candidates.end(),
+            [](const HostCandidate& a, const HostCandidate& b) {
+              if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
+              return std::tuple(-a.rate, -a.spare, a.turn) < std::tuple(-b.rate, -b.spare, b.turn);
+            });
+  for (const HostCandidate& candidate : candidates) {
     WEFT_CHECK(!places.empty(), "datum {}: degrees are those of no forest", piece.datum);
     const ChildSlot place = places.top();
     places.pop();
