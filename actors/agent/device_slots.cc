@@ -48,7 +48,7 @@ std::string DeviceSlots::program_of(const LaunchRequest& request) const {
 
 void DeviceSlots::start(std::uint64_t id, const LaunchRequest& request,
                         const DeviceLaunch& device) {
-  Slot& slot = slots_[id];
+  DeviceSlot& slot = slots_[id];
   slot.key = request.key;
   slot.owner = request.owner;
   slot.device = device;
@@ -95,7 +95,7 @@ void DeviceSlots::erase(std::uint64_t id) {
   on_change_();
 }
 
-DeviceProcess DeviceSlots::process_of(const Slot& slot) const {
+DeviceProcess DeviceSlots::process_of(const DeviceSlot& slot) const {
   return {slot.device.rank,
           {config_.name, slot.device.device},
           slot.process.value_or(ProcessRef()),
@@ -189,7 +189,7 @@ task<std::vector<DeviceProcess>> DeviceSlots::launch(LaunchRequest request) {
   }
   std::vector<DeviceProcess> processes;
   for (const std::uint64_t id : ids) {
-    Slot& slot = slots_.at(id);
+    DeviceSlot& slot = slots_.at(id);
     slot.launched = true;
     processes.push_back(process_of(slot));
   }
@@ -238,7 +238,7 @@ void DeviceSlots::timed_out(ProcessId process, std::int64_t silence_ns) {
 void DeviceSlots::died(std::uint64_t id, const ExitReport& evidence) {
   const auto found = slots_.find(id);
   if (found == slots_.end() || found->second.death) return;
-  Slot& slot = found->second;
+  DeviceSlot& slot = found->second;
   slot.death = evidence;
   // launch() reports deaths before it returns. A process that is being stopped needs no report.
   if (slot.launched && !slot.stopping) {
@@ -258,7 +258,7 @@ void DeviceSlots::reaped(std::uint64_t id) {
   for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();
 }
 
-bool DeviceSlots::MeshRanks::has(const Slot& slot) const {
+bool DeviceSlots::MeshRanks::has(const DeviceSlot& slot) const {
   return slot.key == key &&
          (ranks.empty() || std::ranges::find(ranks, slot.device.rank) != ranks.end());
 }
@@ -269,7 +269,7 @@ bool DeviceSlots::has_slots(const MeshRanks& part) const {
 
 void DeviceSlots::stop(const MeshRanks& part, Nanoseconds grace) {
   for (auto it = slots_.begin(); it != slots_.end();) {
-    Slot& slot = it->second;
+    DeviceSlot& slot = it->second;
     if (!part.has(slot)) {
       ++it;
       continue;
@@ -325,7 +325,7 @@ std::vector<std::uint32_t> DeviceSlots::adopt(const MeshKey& from, const MeshKey
 bool DeviceSlots::are_running(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const {
   return std::ranges::all_of(ranks, [&](std::uint32_t rank) {
     return std::ranges::any_of(slots_, [&](const auto& each) {
-      const Slot& slot = each.second;
+      const DeviceSlot& slot = each.second;
       return slot.key == key && slot.device.rank == rank && slot.is_running();
     });
   });

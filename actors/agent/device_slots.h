@@ -68,7 +68,7 @@ class DeviceSlots final {
   void add_to(AgentReport& report) const;
 
  private:
-  struct Slot {
+  struct DeviceSlot {
     MeshKey key;
     ProcessId owner;
     DeviceLaunch device;
@@ -87,7 +87,7 @@ class DeviceSlots final {
   struct MeshRanks {
     MeshKey key;
     std::vector<std::uint32_t> ranks;  // Empty: all.
-    bool has(const Slot& slot) const;
+    bool has(const DeviceSlot& slot) const;
   };
 
   /// Returns the file to start for a request: the kept program, or the file at its path, which is
@@ -100,7 +100,7 @@ class DeviceSlots final {
   std::optional<Error> start_failure(const MeshKey& key, std::uint64_t term,
                                      const std::vector<std::uint64_t>& ids) const;
   bool all_ready(const std::vector<std::uint64_t>& ids) const;
-  DeviceProcess process_of(const Slot& slot) const;
+  DeviceProcess process_of(const DeviceSlot& slot) const;
   void log_memory_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
   void died(std::uint64_t id, const ExitReport& evidence);
   void reaped(std::uint64_t id);
@@ -118,7 +118,7 @@ class DeviceSlots final {
   Wakeup changed_;                    // Notified when slots change or a head is joined.
   std::vector<Wakeup> reap_waiters_;  // Calls of stop_mesh(); each is notified once.
   std::uint64_t last_slot_ = 0;
-  std::map<std::uint64_t, Slot> slots_;
+  std::map<std::uint64_t, DeviceSlot> slots_;
   // Deaths in meshes that have not been stopped.
   std::map<MeshKey, std::vector<DeathReport>> deaths_;
 };

@@ -301,7 +301,7 @@ void Cluster::release(const MeshKey& key) {
 }
 
 DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
-  if (Network::simulated() != nullptr) return {};
+  if (ControlNetwork::simulated() != nullptr) return {};
   DataInterfaces loopback{{}, "lo"};
   bool is_local = options_.interfaces.empty();
   for (const MeshProcesses& mesh : meshes_.meshes())

@@ -35,7 +35,7 @@ bool may_return(const Error& error) {
 
 }  // namespace
 
-HeadLink::HeadLink(System& system, const Address& address, Events events)
+HeadLink::HeadLink(System& system, const Address& address, LinkCallbacks events)
     : system_(system), address_(address), events_(std::move(events)) {}
 
 JoinReply HeadLink::join(Nanoseconds returns_within) {

@@ -27,7 +27,7 @@ inline constexpr auto kAskHeadEvery = std::chrono::milliseconds(5);
 /// Made after the System it uses and destroyed before it. Any thread, but connecting blocks.
 class HeadLink final {
  public:
-  struct Events {
+  struct LinkCallbacks {
     /// Registers this process with a head that has just been reached, at first and after each
     /// absence. Blocks. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final;
     /// other errors lead to a retry.
@@ -42,7 +42,7 @@ class HeadLink final {
     std::function<void(const Error&)> on_lost = {};
   };
 
-  HeadLink(System& system, const Address& address, Events events);
+  HeadLink(System& system, const Address& address, LinkCallbacks events);
   /// Waits for pending work: 4 seconds at most, if a head is there that does not answer.
   ~HeadLink();
   HeadLink(const HeadLink&) = delete;
@@ -104,7 +104,7 @@ class HeadLink final {
 
   System& system_;
   const Address address_;
-  const Events events_;
+  const LinkCallbacks events_;
   const SteadyClock clock_;
   mutable Mutex mutex_;
   mutable Condition changed_;

@@ -93,11 +93,11 @@ std::string MeshRegistry::describe_device(const MeshKey& mesh, std::uint32_t ran
   return fmt::format("{} device {} (pid {})", found->place.host, found->place.device, found->pid);
 }
 
-std::optional<MeshRegistry::Member> MeshRegistry::find(ProcessId process) const {
+std::optional<MeshRegistry::MeshMember> MeshRegistry::find(ProcessId process) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, devices] : meshes_)
     for (const DeviceProcess& device : devices)
-      if (device.process.id == process) return Member{key, device};
+      if (device.process.id == process) return MeshMember{key, device};
   return std::nullopt;
 }
 

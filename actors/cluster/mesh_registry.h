@@ -49,12 +49,12 @@ class MeshRegistry final {
   std::string describe_device(const MeshKey& mesh, std::uint32_t rank) const;
 
   /// Device process and its mesh.
-  struct Member {
+  struct MeshMember {
     MeshKey mesh;
     DeviceProcess device;
   };
   /// Returns the member with that process; nullopt if it is in no mesh.
-  std::optional<Member> find(ProcessId process) const;
+  std::optional<MeshMember> find(ProcessId process) const;
 
  private:
   void put(const MeshProcesses& mesh);  ///< Call it under mutex_.

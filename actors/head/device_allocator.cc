@@ -11,20 +11,20 @@
 
 namespace weft::actors {
 
-std::uint32_t DeviceAllocator::Host::free() const {
+std::uint32_t DeviceAllocator::HostAllocation::free() const {
   return static_cast<std::uint32_t>(std::count_if(
       users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
 }
 
-const DeviceAllocator::Host* DeviceAllocator::find(const std::string& name) const {
+const DeviceAllocator::HostAllocation* DeviceAllocator::find(const std::string& name) const {
   const auto it = std::find_if(hosts_.begin(), hosts_.end(),
-                               [&](const Host& host) { return host.name == name; });
+                               [&](const HostAllocation& host) { return host.name == name; });
   return it == hosts_.end() ? nullptr : &*it;
 }
 
 std::vector<std::string> DeviceAllocator::names() const {
   std::vector<std::string> names;
-  for (const Host& host : hosts_) names.push_back(host.name);
+  for (const HostAllocation& host : hosts_) names.push_back(host.name);
   return names;
 }
 
@@ -38,30 +38,30 @@ void DeviceAllocator::add_host(const std::string& name, std::uint32_t devices) {
 }
 
 void DeviceAllocator::remove_host(const std::string& name) {
-  std::erase_if(hosts_, [&](const Host& host) { return host.name == name; });
+  std::erase_if(hosts_, [&](const HostAllocation& host) { return host.name == name; });
   ++changes_;
 }
 
 void DeviceAllocator::set_away(const std::string& name, bool away) {
-  Host* const host = find(name);
+  HostAllocation* const host = find(name);
   if (host == nullptr || host->away == away) return;
   host->away = away;
   ++changes_;
 }
 
 void DeviceAllocator::set_leaving(const std::string& name) {
-  if (Host* host = find(name)) host->leaving = true;
+  if (HostAllocation* host = find(name)) host->leaving = true;
   ++changes_;
 }
 
-std::vector<const DeviceAllocator::Host*> DeviceAllocator::usable_hosts(
+std::vector<const DeviceAllocator::HostAllocation*> DeviceAllocator::usable_hosts(
     const std::string& mesh, const std::vector<std::string>& wanted) const {
-  std::vector<const Host*> usable;
+  std::vector<const HostAllocation*> usable;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string& name = wanted[i];
     if (std::find(wanted.begin(), wanted.begin() + i, name) != wanted.begin() + i)
       throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", mesh, name);
-    const Host* host = find(name);
+    const HostAllocation* host = find(name);
     if (host == nullptr)
       throw_error(
           ErrorCode::kNotFound,
@@ -77,9 +77,9 @@ std::vector<const DeviceAllocator::Host*> DeviceAllocator::usable_hosts(
   return usable;
 }
 
-std::vector<const DeviceAllocator::Host*> DeviceAllocator::usable_hosts() const {
-  std::vector<const Host*> usable;
-  for (const Host& host : hosts_)
+std::vector<const DeviceAllocator::HostAllocation*> DeviceAllocator::usable_hosts() const {
+  std::vector<const HostAllocation*> usable;
+  for (const HostAllocation& host : hosts_)
     if (host.accepts_processes()) usable.push_back(&host);
   return usable;
 }
@@ -94,7 +94,7 @@ std::vector<HostDevice> DeviceAllocator::find_devices(const MeshRequest& request
   }
   const std::size_t needed = request.shape.size();
   std::vector<HostDevice> places;
-  for (const Host* host :
+  for (const HostAllocation* host :
        request.hosts.empty() ? usable_hosts() : usable_hosts(request.mesh, request.hosts))
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({host->name, device});
@@ -116,7 +116,7 @@ std::vector<HostDevice> DeviceAllocator::find_replacements(
   const std::vector<std::string> others = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> found;
   const auto free_on = [&](const std::string& name) -> std::optional<HostDevice> {
-    const Host* host = find(name);
+    const HostAllocation* host = find(name);
     if (host == nullptr || !host->accepts_processes()) return std::nullopt;
     for (std::uint32_t device = 0; device < host->users.size(); ++device) {
       const HostDevice place{name, device};
@@ -141,7 +141,7 @@ std::vector<HostDevice> DeviceAllocator::find_replacements(
 void DeviceAllocator::check_free(const std::string& mesh,
                                  const std::vector<HostDevice>& places) const {
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const Host* host = find(places[i].host);
+    const HostAllocation* host = find(places[i].host);
     const std::span before(places.data(), i);
     const bool twice = std::ranges::find(before, places[i]) != before.end();
     if (host == nullptr || !host->accepts_processes() || places[i].device >= host->users.size() ||
@@ -153,7 +153,7 @@ void DeviceAllocator::check_free(const std::string& mesh,
 
 std::vector<HostDevices> DeviceAllocator::hosts() const {
   std::vector<HostDevices> hosts;
-  for (const Host& host : hosts_)
+  for (const HostAllocation& host : hosts_)
     hosts.push_back({host.name, host.accepts_processes(), host.users});
   return hosts;
 }
@@ -165,12 +165,13 @@ void DeviceAllocator::free(const std::vector<HostDevice>& places) {
 
 void DeviceAllocator::assign(const std::vector<HostDevice>& places, const MeshKey& key) {
   for (const HostDevice& place : places)
-    if (Host* host = find(place.host); host != nullptr && place.device < host->users.size())
+    if (HostAllocation* host = find(place.host);
+        host != nullptr && place.device < host->users.size())
       host->users[place.device] = key;
 }
 
 void DeviceAllocator::free(const MeshKey& key, const std::set<std::string>& but_on) {
-  for (Host& host : hosts_) {
+  for (HostAllocation& host : hosts_) {
     if (but_on.contains(host.name)) continue;
     for (MeshKey& user : host.users)
       if (user == key) user = MeshKey();
@@ -180,9 +181,9 @@ void DeviceAllocator::free(const MeshKey& key, const std::set<std::string>& but_
 
 std::string DeviceAllocator::table() const {
   std::size_t width = 4;
-  for (const Host& host : hosts_) width = std::max(width, host.name.size());
+  for (const HostAllocation& host : hosts_) width = std::max(width, host.name.size());
   std::string text = fmt::format("  {:<{}}  devices  free  in use by\n", "host", width);
-  for (const Host& host : hosts_) {
+  for (const HostAllocation& host : hosts_) {
     std::map<MeshKey, int> users;
     for (const MeshKey& user : host.users)
       if (!user.name.empty()) ++users[user];

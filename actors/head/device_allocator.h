@@ -51,7 +51,7 @@ class DeviceAllocator {
   std::string table() const;
 
  private:
-  struct Host {
+  struct HostAllocation {
     std::string name;
     std::vector<MeshKey> users;  // Users by device; empty name: free.
     bool away = false;
@@ -59,17 +59,19 @@ class DeviceAllocator {
     bool accepts_processes() const { return !away && !leaving; }
     std::uint32_t free() const;
   };
-  const Host* find(const std::string& name) const;
-  Host* find(const std::string& name) { return const_cast<Host*>(std::as_const(*this).find(name)); }
+  const HostAllocation* find(const std::string& name) const;
+  HostAllocation* find(const std::string& name) {
+    return const_cast<HostAllocation*>(std::as_const(*this).find(name));
+  }
   std::vector<std::string> names() const;
   /// Returns all hosts on which processes can start.
-  std::vector<const Host*> usable_hosts() const;
+  std::vector<const HostAllocation*> usable_hosts() const;
   /// Returns the hosts that a mesh names. Throws what find_devices() throws if one of them cannot
   /// be used.
-  std::vector<const Host*> usable_hosts(const std::string& mesh,
-                                        const std::vector<std::string>& wanted) const;
+  std::vector<const HostAllocation*> usable_hosts(const std::string& mesh,
+                                                  const std::vector<std::string>& wanted) const;
 
-  std::vector<Host> hosts_;  // Hosts in the order of joining.
+  std::vector<HostAllocation> hosts_;  // Hosts in the order of joining.
   std::uint64_t changes_ = 0;
 };
 

@@ -85,7 +85,7 @@ std::optional<NameHolder> HostTable::holder_of(const HostRegistration& offer,
 }
 
 void HostTable::check_reachable(const std::string& name, const std::string& address) const {
-  if (Network::simulated() != nullptr) return;
+  if (ControlNetwork::simulated() != nullptr) return;
   const bool local = is_loopback(address);
   for (const auto& [other, host] : hosts_) {
     if (other == name || host.away_since || is_loopback(host.agent.address.host) == local) continue;

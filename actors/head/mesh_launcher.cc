@@ -30,7 +30,7 @@ class MachineLaunchQueue final {
   void begin() {
     while (!waiting_.empty() &&
            (starting_ == 0 || starting_ + devices(waiting_.front()) <= limit_)) {
-      Turn& turn = waiting_.front();
+      WaitingLaunch& turn = waiting_.front();
       starting_ += devices(turn);
       under_way_.emplace_back(devices(turn),
                               turn.agent.within(kLaunchWithin).call<&Agent::launch>(turn.request));
@@ -52,16 +52,16 @@ class MachineLaunchQueue final {
   void drop() { waiting_.clear(); }
 
  private:
-  struct Turn {
+  struct WaitingLaunch {
     ActorRef<Agent> agent;
     LaunchRequest request;
   };
-  static std::size_t devices(const Turn& turn) { return turn.request.devices.size(); }
+  static std::size_t devices(const WaitingLaunch& turn) { return turn.request.devices.size(); }
 
   std::size_t limit_ = 0;
   std::size_t starting_ = 0;
   std::size_t awaited_ = 0;
-  std::deque<Turn> waiting_;
+  std::deque<WaitingLaunch> waiting_;
   std::deque<std::pair<std::size_t, Answer>> under_way_;
 };
 

@@ -30,7 +30,7 @@ std::string directory_of(sqlite3* database) {
 }
 }  // namespace
 
-void StateStore::Close::operator()(sqlite3* database) const { ::sqlite3_close(database); }
+void StateStore::CloseDatabase::operator()(sqlite3* database) const { ::sqlite3_close(database); }
 
 /// Prepared statement. Lives for one call.
 class StateStore::Statement {

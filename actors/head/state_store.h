@@ -113,12 +113,12 @@ class StateStore {
   void save(Durability durability);
   void write_rows();
 
-  struct Close {
+  struct CloseDatabase {
     void operator()(sqlite3* database) const;
   };
   std::filesystem::path path_;
   const Durability max_durability_;
-  std::unique_ptr<sqlite3, Close> database_;
+  std::unique_ptr<sqlite3, CloseDatabase> database_;
   std::string cluster_id_;
   std::uint64_t term_ = 1;
   bool read_ = false, open_ = false;

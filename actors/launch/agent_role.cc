@@ -99,7 +99,7 @@ class AgentSignals final {
       return;
     }
     const Log log = Log::standard_output(role.log_level);
-    with_parent_.emplace(ChildSignals::Events{
+    with_parent_.emplace(ChildSignals::SignalCallbacks{
         [this](const std::string& reason) { end_.set(0, reason); }, [this] { tell_children(); },
         [this, log](const std::string& text) { log.warning("host {}: {}", name_, text); }});
   }
@@ -181,7 +181,7 @@ class AgentProcess final {
   void watch_peers();
   AgentEvents agent_events(const ActorRef<LogReader>& logs);
   ActorRef<Agent> host_actors();
-  HeadLink::Events link_events();
+  HeadLink::LinkCallbacks link_events();
   ActorRef<Head> head() const { return link_.head(); }
   void join_cluster();
   /// Blocks until no device process is in use, the grace has passed, or a second signal arrives.
@@ -217,7 +217,7 @@ AgentProcess::AgentProcess(const AgentRole& role)
     : role_(role),
       signals_(role, end_),
       log_(Log::standard_output(role.log_level)),
-      programs_(Network::simulated() != nullptr
+      programs_(ControlNetwork::simulated() != nullptr
                     ? ""
                     : std::filesystem::path(role.log_directory) / kPrograms),
       offer_(offer_of(role)),
@@ -300,8 +300,8 @@ ActorRef<Agent> AgentProcess::host_actors() {
   });
 }
 
-HeadLink::Events AgentProcess::link_events() {
-  HeadLink::Events events;
+HeadLink::LinkCallbacks AgentProcess::link_events() {
+  HeadLink::LinkCallbacks events;
   events.greet = [this](const ProcessRef& head) {
     return join(system_, head, agent_, offer_, log_, end_);
   };

@@ -8,7 +8,7 @@
 
 namespace weft::actors {
 
-ChildSignals::ChildSignals(Events events)
+ChildSignals::ChildSignals(SignalCallbacks events)
     : events_(std::move(events)),
       watch_([this](const ReceivedSignal& signal) { received(signal); }) {}
 

@@ -27,7 +27,7 @@ namespace weft::actors {
 class ChildSignals final {
  public:
   /// Called on threads of this object.
-  struct Events {
+  struct SignalCallbacks {
     std::function<void(const std::string& reason)> on_end;  ///< The parent ends this process.
     /// Called when this process will end in order, so that its own children wait. May be empty.
     std::function<void()> on_wait = {};
@@ -36,7 +36,7 @@ class ChildSignals final {
   };
   static constexpr Nanoseconds kParentTimeout = std::chrono::seconds(2);
 
-  explicit ChildSignals(Events events);
+  explicit ChildSignals(SignalCallbacks events);
   ~ChildSignals();
   ChildSignals(const ChildSignals&) = delete;
   ChildSignals& operator=(const ChildSignals&) = delete;
@@ -46,7 +46,7 @@ class ChildSignals final {
   void wait_for_parent(const ReceivedSignal& signal);
   void note(const std::string& text) const;
 
-  const Events events_;
+  const SignalCallbacks events_;
   Mutex mutex_;
   Condition changed_;
   bool parent_ends_ = false;   // guarded by mutex_

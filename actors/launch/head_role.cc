@@ -79,7 +79,7 @@ class HeadSignals final {
 
   HeadSignals(const HeadRole& role, ExitRequest& end, const Log& log) : end_(end) {
     if (role.has_parent) {
-      with_parent_.emplace(ChildSignals::Events{
+      with_parent_.emplace(ChildSignals::SignalCallbacks{
           [this](const std::string& reason) { stop_cluster("the head was " + reason); },
           {},
           [log](const std::string& text) { log.warning("head: {}", text); }});

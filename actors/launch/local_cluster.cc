@@ -31,7 +31,7 @@ std::vector<std::string> command(const std::filesystem::path& executable,
 
 }  // namespace
 
-struct LocalCluster::End {
+struct LocalCluster::ProcessExit {
   pid_t pid = 0;  // used by the owner's thread
   Mutex mutex;
   Condition changed;
@@ -66,7 +66,7 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool ignore_saved_m
 }
 
 ProcessEvents LocalCluster::events_of(const std::string& who) {
-  const auto end = std::make_shared<End>();
+  const auto end = std::make_shared<ProcessExit>();
   ends_[who] = end;
   ProcessEvents events;
   events.on_death = [end, who, on_death = options_.on_death](const ExitReport& evidence) {
@@ -87,7 +87,7 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
 }
 
 void LocalCluster::wait_until_reaped(const std::string& who) const {
-  End& end = *ends_.at(who);
+  ProcessExit& end = *ends_.at(who);
   const SteadyClock clock;
   SilenceTimer watched(kLookForEndEvery);  // time in which this process was stopped does not count
   std::unique_lock lock(end.mutex);
@@ -118,7 +118,7 @@ void LocalCluster::start_head() {
   const ProcessSpec spec = head_spec(said.path(), true);
   ProcessEvents events = events_of(kHead);
   head_pid_ = launcher_.launch(spec, events);
-  End& end = *ends_.at(kHead);
+  ProcessExit& end = *ends_.at(kHead);
   end.pid = head_pid_;
   const SteadyClock clock;
   const TimePoint began = clock.now();

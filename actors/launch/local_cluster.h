@@ -64,7 +64,7 @@ class LocalCluster final {
 
  private:
   /// End of a process, passed on by the launcher's thread.
-  struct End;
+  struct ProcessExit;
   ProcessEvents events_of(const std::string& who);
   void wait_until_reaped(const std::string& who) const;
   ProcessSpec head_spec(const std::string& said, bool ignore_saved_members) const;
@@ -75,7 +75,7 @@ class LocalCluster final {
   const Options options_;
   Address head_;
   pid_t head_pid_ = 0;
-  std::map<std::string, std::shared_ptr<End>> ends_;  // shared with the launcher's thread
+  std::map<std::string, std::shared_ptr<ProcessExit>> ends_;  // shared with the launcher's thread
 };
 
 }  // namespace weft::actors

@@ -66,7 +66,7 @@ void RunCluster::connect() {
   system_->on_peer_disconnected([gone](const ProcessRef& peer, const Error&, DisconnectCause) {
     gone(peer, "disconnected");
   });
-  HeadLink::Events events;
+  HeadLink::LinkCallbacks events;
   events.greet = [this](const ProcessRef& head) {
     const auto status =
         system_->named<Head>(head, "head").within(kGreetWithin).call<&Head::status>().get();

@@ -28,7 +28,7 @@ Mailbox::Refusal Mailbox::push(Envelope& envelope) {
   } else {
     const std::size_t bytes = envelope.call.arguments.size();
     const auto [found, is_new] = senders_.try_emplace(envelope.route.get());
-    Sender& sender = found->second;
+    SenderCredit& sender = found->second;
     if (is_new) {
       sender.route = envelope.route;
       // the new sender changes every share
@@ -102,7 +102,7 @@ void Mailbox::consumed(const Envelope& envelope) {
   ordinary_bytes_ -= bytes;
   const auto found = senders_.find(envelope.route.get());
   if (found == senders_.end()) return;
-  Sender& sender = found->second;
+  SenderCredit& sender = found->second;
   ++sender.consumed_messages;
   sender.consumed_bytes += bytes;
   if (sender.consumed_messages - sender.reported_messages >= sender.window_messages / 4 ||
@@ -121,7 +121,7 @@ void Mailbox::drain_credit_reports(std::vector<CreditReport>& into) {
     if (sender.report) into.push_back({sender.route, make_report(sender)});
 }
 
-Credit Mailbox::make_report(Sender& sender) {
+Credit Mailbox::make_report(SenderCredit& sender) {
   const std::uint32_t count = senders_.size();
   sender.window_messages =
       std::min(limits_.messages, std::max(kMinWindowMessages, limits_.messages / count));

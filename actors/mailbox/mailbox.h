@@ -102,7 +102,7 @@ class Mailbox final {
 
  private:
   /// Credit accounting of one sender.
-  struct Sender {
+  struct SenderCredit {
     std::shared_ptr<ReturnRoute> route;
     std::uint64_t received_messages = 0, received_bytes = 0;
     std::uint64_t consumed_messages = 0, consumed_bytes = 0;
@@ -113,7 +113,7 @@ class Mailbox final {
     bool report_when_drained = false;  // report credit once all its calls are consumed
   };
   void consumed(const Envelope& envelope);
-  Credit make_report(Sender& sender);
+  Credit make_report(SenderCredit& sender);
   void wake(std::unique_lock<Mutex>& lock);
 
   const ActorId actor_;
@@ -128,7 +128,7 @@ class Mailbox final {
   std::deque<Envelope> urgent_;
   std::deque<Envelope> ordinary_;
   std::size_t ordinary_bytes_ = 0;
-  std::map<const ReturnRoute*, Sender> senders_;
+  std::map<const ReturnRoute*, SenderCredit> senders_;
   // the call that next() returned last; the route may be dangling and is only compared
   const ReturnRoute* last_route_ = nullptr;
   std::uint64_t last_call_ = 0;

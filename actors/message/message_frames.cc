@@ -18,10 +18,10 @@ void append_message(Connection& connection, MessageKind kind, std::span<const st
   connection.append(static_cast<std::uint8_t>(kind), 0, bytes);
 }
 
-std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader& header,
-                                                               std::span<const std::byte> body) {
+std::optional<MessageAssembler::AssembledMessage> MessageAssembler::add(
+    const FrameHeader& header, std::span<const std::byte> body) {
   const bool more = (header.flags & kMoreFollows) != 0;
-  if (!open_ && !more) return Message{static_cast<MessageKind>(header.kind), body};
+  if (!open_ && !more) return AssembledMessage{static_cast<MessageKind>(header.kind), body};
   if (!open_) {
     open_ = true;
     kind_ = header.kind;
@@ -44,8 +44,8 @@ std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader
   bytes_ += body.size();
   if (more) return std::nullopt;
   open_ = false;
-  return Message{static_cast<MessageKind>(kind_),
-                 std::span(reinterpret_cast<const std::byte*>(words_.data()), bytes_)};
+  return AssembledMessage{static_cast<MessageKind>(kind_),
+                          std::span(reinterpret_cast<const std::byte*>(words_.data()), bytes_)};
 }
 
 }  // namespace weft::actors

@@ -21,13 +21,13 @@ void append_message(Connection& connection, MessageKind kind, std::span<const st
 /// Reassembles messages from frames. One per connection; loop's thread only.
 class MessageAssembler final {
  public:
-  struct Message {
+  struct AssembledMessage {
     MessageKind kind;
     std::span<const std::byte> bytes;  ///< Valid until the next call of add().
   };
   /// Returns the message that this frame completes, or nullopt. Throws Error(kDataLoss) if frames
   /// do not fit together or a message exceeds kMaxMessageBytes.
-  std::optional<Message> add(const FrameHeader& header, std::span<const std::byte> body);
+  std::optional<AssembledMessage> add(const FrameHeader& header, std::span<const std::byte> body);
 
  private:
   std::vector<std::uint64_t> words_;  // 8-byte elements: Cap'n Proto needs the alignment

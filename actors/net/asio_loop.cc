@@ -92,7 +92,7 @@ class AsioAlarm final : public IoLoop::Alarm {
   asio::steady_timer timer_;
 };
 
-class AsioAcceptor final : public IoLoop::Acceptor {
+class AsioAcceptor final : public IoLoop::StreamAcceptor {
  public:
   AsioAcceptor(asio::io_context& context, const Address& address)
       : acceptor_(context), address_(address) {
@@ -135,7 +135,7 @@ class AsioAcceptor final : public IoLoop::Acceptor {
 
 /// Connector by Asio. Cancelled callbacks may still be queued when it is destroyed: they hold the
 /// attempt, whose `then` is null by then.
-class AsioConnector final : public IoLoop::Connector {
+class AsioConnector final : public IoLoop::StreamConnector {
  public:
   using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   explicit AsioConnector(asio::io_context& context) : context_(context) {}
@@ -143,7 +143,7 @@ class AsioConnector final : public IoLoop::Connector {
 
   void connect(const Address& address, Then then) override {
     cancel();
-    attempt_ = std::make_shared<Attempt>(context_, std::move(then));
+    attempt_ = std::make_shared<ConnectAttempt>(context_, std::move(then));
     if (const auto endpoint = numeric_endpoint(address)) return attempt_->connect(*endpoint);
     attempt_->resolver.async_resolve(
         address.host, std::to_string(address.port),
@@ -166,8 +166,8 @@ class AsioConnector final : public IoLoop::Connector {
   }
 
  private:
-  struct Attempt : std::enable_shared_from_this<Attempt> {
-    Attempt(asio::io_context& context, Then callback)
+  struct ConnectAttempt : std::enable_shared_from_this<ConnectAttempt> {
+    ConnectAttempt(asio::io_context& context, Then callback)
         : resolver(context), socket(context), then(std::move(callback)) {}
     void connect(const Tcp::endpoint& endpoint) {
       socket.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
@@ -185,7 +185,7 @@ class AsioConnector final : public IoLoop::Connector {
     Then then;
   };
   asio::io_context& context_;
-  std::shared_ptr<Attempt> attempt_;  // shared with its pending callbacks
+  std::shared_ptr<ConnectAttempt> attempt_;  // shared with its pending callbacks
 };
 
 class AsioLoop final : public IoLoop {
@@ -202,10 +202,10 @@ class AsioLoop final : public IoLoop {
     if (thread_.joinable()) thread_.join();
   }
   std::unique_ptr<Alarm> make_alarm() override { return std::make_unique<AsioAlarm>(context_); }
-  std::unique_ptr<Acceptor> listen(const Address& address) override {
+  std::unique_ptr<StreamAcceptor> listen(const Address& address) override {
     return std::make_unique<AsioAcceptor>(context_, address);
   }
-  std::unique_ptr<Connector> make_connector() override {
+  std::unique_ptr<StreamConnector> make_connector() override {
     return std::make_unique<AsioConnector>(context_);
   }
 

@@ -100,7 +100,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
   Timer limit_;
   Timer pause_;
   Nanoseconds next_pause_ = std::chrono::milliseconds(20);
-  const std::unique_ptr<IoLoop::Connector> connector_;
+  const std::unique_ptr<IoLoop::StreamConnector> connector_;
   std::string last_reason_;
   bool done_ = false;
 };

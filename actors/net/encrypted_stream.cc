@@ -20,9 +20,9 @@ constexpr std::size_t kFirstBuffer = 4096;
 constexpr std::string_view kNextKey = "weft 3 next key";
 
 /// Cipher state of one direction. One thread at a time.
-class Direction final {
+class CipherState final {
  public:
-  Direction(Aead::Cipher cipher, const Aead::Key& key, std::uint64_t seals_per_key)
+  CipherState(Aead::Cipher cipher, const Aead::Key& key, std::uint64_t seals_per_key)
       : cipher_(cipher), key_(key), seals_per_key_(seals_per_key), aead_(cipher, key) {}
 
   void seal(std::span<const std::byte> plain, std::byte* record) {
@@ -60,7 +60,7 @@ class Direction final {
 };
 
 /// Uninitialised buffer: only the used part is touched. Grows to kMaxRecord at most.
-class Buffer final {
+class RecordBuffer final {
  public:
   std::byte* data() { return bytes_.get(); }
   std::size_t size() const { return size_; }
@@ -193,14 +193,14 @@ class EncryptedStream final : public ByteStream {
   const std::unique_ptr<ByteStream> inner_;
 
   // Used by the writing thread.
-  Direction sends_;
-  Buffer out_;              // holds one record
+  CipherState sends_;
+  RecordBuffer out_;        // holds one record
   std::size_t sealed_ = 0;  // bytes of the record in out_; 0: none
   std::size_t sent_ = 0;    // bytes of the record that have left
 
   // Used by the loop's thread.
-  Direction receives_;
-  Buffer in_;  // records from begin_ to end_
+  CipherState receives_;
+  RecordBuffer in_;  // records from begin_ to end_
   std::size_t begin_ = 0, end_ = 0;
   bool filled_ = false;                // the last read filled in_
   std::span<const std::byte> opened_;  // decrypted part of in_, before begin_

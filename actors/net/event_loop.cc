@@ -8,8 +8,8 @@
 namespace weft::actors {
 
 EventLoop::EventLoop(const std::string& thread_name, ThreadPriority share)
-    : io_(Network::simulated() ? Network::simulated()->make_loop(thread_name)
-                               : make_asio_loop(thread_name, share)) {}
+    : io_(ControlNetwork::simulated() ? ControlNetwork::simulated()->make_loop(thread_name)
+                                      : make_asio_loop(thread_name, share)) {}
 
 EventLoop::~EventLoop() { stop(); }
 

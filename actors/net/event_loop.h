@@ -15,7 +15,7 @@ class IoLoop;
 ///
 /// Callbacks must not block and must not throw: an escaping exception ends the process. Owned by
 /// the owner of the sockets on it. The destructor drops callbacks that have not run and joins the
-/// thread. Runs on Asio, or in a simulated world (see Network).
+/// thread. Runs on Asio, or in a simulated world (see ControlNetwork).
 class EventLoop final {
  public:
   explicit EventLoop(const std::string& thread_name,

@@ -32,7 +32,7 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
 
   EventLoop& loop;
   TlsPolicy* const tls;
-  std::unique_ptr<IoLoop::Acceptor> acceptor;
+  std::unique_ptr<IoLoop::StreamAcceptor> acceptor;
   Timer pause;
   std::function<void(std::shared_ptr<Connection>)> on_connection;
 };

@@ -58,9 +58,9 @@ class IoLoop {
     virtual void cancel() = 0;
   };
   /// Listening socket.
-  class Acceptor {
+  class StreamAcceptor {
    public:
-    virtual ~Acceptor() = default;
+    virtual ~StreamAcceptor() = default;
     /// Returns the address with the port that the system chose.
     virtual Address address() const = 0;
     /// Calls back once, with a connection or with the reason why there is none at the moment; not
@@ -69,9 +69,9 @@ class IoLoop {
     virtual void close() = 0;
   };
   /// Maker of outgoing connections, one at a time.
-  class Connector {
+  class StreamConnector {
    public:
-    virtual ~Connector() = default;
+    virtual ~StreamConnector() = default;
     /// Calls back once: with the connection, with kNotFound if no host has that name, or with
     /// kUnavailable and the system's reason. Not after cancel().
     virtual void connect(const Address& address,
@@ -86,16 +86,18 @@ class IoLoop {
   virtual void stop() = 0;                                // any thread but the loop's
   virtual std::unique_ptr<Alarm> make_alarm() = 0;
   /// Listens. Throws Error(kUnavailable) with the system's reason. Any thread.
-  virtual std::unique_ptr<Acceptor> listen(const Address& address) = 0;
-  virtual std::unique_ptr<Connector> make_connector() = 0;
+  virtual std::unique_ptr<StreamAcceptor> listen(const Address& address) = 0;
+  virtual std::unique_ptr<StreamConnector> make_connector() = 0;
 };
 
 /// Factory of the loops of a simulated world; see Platform.
-class Network {
+class ControlNetwork {
  public:
-  virtual ~Network() = default;
+  virtual ~ControlNetwork() = default;
   /// Returns the network of the simulation; null in a real process, and if it has none.
-  static Network* simulated() { return dynamic_cast<Network*>(Platform::simulated()); }
+  static ControlNetwork* simulated() {
+    return dynamic_cast<ControlNetwork*>(Platform::simulated());
+  }
   virtual std::unique_ptr<IoLoop> make_loop(const std::string& thread_name) = 0;
   /// Returns the host at which others reach the running process.
   virtual std::string own_host() = 0;

@@ -7,7 +7,7 @@
 namespace weft::actors {
 
 std::string local_address_towards(const Address& peer) {
-  if (Network* network = Network::simulated()) return network->own_host();
+  if (ControlNetwork* network = ControlNetwork::simulated()) return network->own_host();
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;

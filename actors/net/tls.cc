@@ -267,7 +267,7 @@ bool is_loopback(const std::string& host) {
 }
 
 bool TlsPolicy::tls_required(TlsMode mode, const std::string& host) {
-  if (Network::simulated() != nullptr) return false;
+  if (ControlNetwork::simulated() != nullptr) return false;
   return mode == TlsMode::kAlways || (mode == TlsMode::kBeyondLoopback && !is_loopback(host));
 }
 
@@ -280,13 +280,13 @@ TlsContext& TlsPolicy::context() {
 }
 
 std::unique_ptr<ByteStream> TlsPolicy::wrap_accepted(std::unique_ptr<ByteStream> stream) {
-  if (Network::simulated() != nullptr) return stream;
+  if (ControlNetwork::simulated() != nullptr) return stream;
   return std::make_unique<TlsStream>(std::move(stream), *this, nullptr);
 }
 
 std::unique_ptr<ByteStream> TlsPolicy::wrap_dialled(std::unique_ptr<ByteStream> stream,
                                                     const std::string& certificate) {
-  if (Network::simulated() != nullptr) return stream;
+  if (ControlNetwork::simulated() != nullptr) return stream;
   if (mode_ == TlsMode::kNever && !certificate.empty())
     throw_error(ErrorCode::kFailedPrecondition,
                 "--cert requires TLS to {}, and --insecure disables TLS: leave one of them out",

@@ -241,9 +241,9 @@ class Session final : public TlsSession {
   std::uint64_t records_ = 0;
 };
 
-class Context final : public TlsContext {
+class OpenSslContext final : public TlsContext {
  public:
-  explicit Context(const TlsIdentity& identity) : context_(SSL_CTX_new(TLS_method())) {
+  explicit OpenSslContext(const TlsIdentity& identity) : context_(SSL_CTX_new(TLS_method())) {
     require(context_ != nullptr, "a context");
     SSL_CTX* const context = context_.get();
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
@@ -321,7 +321,7 @@ class Library final : public TlsLibrary {
   }
 
   std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity) const override {
-    return std::make_unique<Context>(identity);
+    return std::make_unique<OpenSslContext>(identity);
   }
 };
 

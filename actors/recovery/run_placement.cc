@@ -39,7 +39,7 @@ class Matching final {
       result.places.back().resize(static_cast<std::size_t>(mesh.size));
     }
     std::vector<std::size_t> lacking(meshes_.size());
-    for (const Rank& rank : ranks_)
+    for (const RankToPlace& rank : ranks_)
       if (rank.device == kNone) ++lacking[rank.mesh];
       else result.places[rank.mesh][rank.rank] = device(rank.device);
     const auto first = std::ranges::find_if(lacking, [](std::size_t ranks) { return ranks > 0; });
@@ -49,7 +49,7 @@ class Matching final {
   }
 
  private:
-  struct Rank {
+  struct RankToPlace {
     std::size_t mesh = 0;
     std::uint32_t rank = 0;
     std::array<std::vector<std::size_t>, kTiers> hosts;  // Hosts that answer, by tier.
@@ -73,7 +73,7 @@ class Matching final {
       const bool needs_spares = reach_ == HostScope::kWholeRun || devices_of(own) < mesh.size;
       for (std::uint32_t rank = 0; rank < mesh.size; ++rank) {
         if (rank < mesh.places.size() && !mesh.broken.contains(rank)) continue;
-        Rank& found = ranks_.emplace_back();
+        RankToPlace& found = ranks_.emplace_back();
         found.mesh = m;
         found.rank = rank;
         std::set<std::size_t> known;
@@ -102,7 +102,7 @@ class Matching final {
           to.push_back(host);
   }
 
-  bool usable(const Rank& rank, std::size_t host, std::size_t device) const {
+  bool usable(const RankToPlace& rank, std::size_t host, std::size_t device) const {
     const MeshKey& user = hosts_[host].users[device];
     if (user.name.empty()) return true;
     const MeshToPlace& mesh = meshes_[rank.mesh];
@@ -114,7 +114,7 @@ class Matching final {
   }
 
   template <typename TryDevice>
-  bool any_device(const Rank& rank, std::size_t tiers, const TryDevice& try_device) const {
+  bool any_device(const RankToPlace& rank, std::size_t tiers, const TryDevice& try_device) const {
     for (std::size_t tier = 0; tier <= tiers; ++tier)
       for (const std::size_t host : rank.hosts[tier])
         for (std::size_t device = 0; device < hosts_[host].users.size(); ++device)
@@ -155,7 +155,7 @@ class Matching final {
     return false;
   }
 
-  bool is_home(const Rank& rank) const {
+  bool is_home(const RankToPlace& rank) const {
     const std::vector<HostDevice>& places = meshes_[rank.mesh].places;
     return rank.rank < places.size() && places[rank.rank].host == device(rank.device).host;
   }
@@ -226,7 +226,7 @@ class Matching final {
   const HostScope reach_;
   std::vector<std::size_t> first_;    // Number of the first device, by host.
   std::vector<std::size_t> rank_at_;  // Rank or kNone, by device.
-  std::vector<Rank> ranks_;           // Ranks that need a device.
+  std::vector<RankToPlace> ranks_;    // Ranks that need a device.
 };
 
 }  // namespace

@@ -170,14 +170,14 @@ std::size_t RunRecovery::record_death(const RestartBudget::Death& death) {
               budget_.refusal(death.cause, decision), all);
 }
 
-RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
-                                            const std::function<void()>& connect) {
+RunRecovery::RestartReport RunRecovery::recover(const Error& why, RunMeshes& meshes,
+                                                const std::function<void()>& connect) {
   Error error = why;
   while (true) {
     if (const auto lost = std::exchange(lost_host_, std::nullopt))
       error = Error(ErrorCode::kPeerDied, *lost);
-    Recovered recovered{.cause = cluster_.failures().root_cause(error),
-                        .most = budget_.max_restarts()};
+    RestartReport recovered{.cause = cluster_.failures().root_cause(error),
+                            .most = budget_.max_restarts()};
     recovered.restart = record_death(death_of(error));
     cluster_.failures().clear();
     replace(meshes);
@@ -198,7 +198,7 @@ void RunRecovery::replace(RunMeshes& meshes) {
   const TimePoint begun = clock_.now();
   TimePoint tell = begun + kFirstWaitReport;
   while (true) {
-    const Attempt attempt = try_to_replace(meshes);
+    const ReplacementAttempt attempt = try_to_replace(meshes);
     if (attempt.problem.empty()) return remember(meshes);
     const TimePoint now = clock_.now();
     if (options_.stop.stop_requested())
@@ -218,7 +218,7 @@ void RunRecovery::replace(RunMeshes& meshes) {
   }
 }
 
-RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
+RunRecovery::ReplacementAttempt RunRecovery::try_to_replace(RunMeshes& meshes) {
   const std::vector<MeshToPlace> wanted = to_place(meshes, meshes.find_broken());
   DeviceSnapshot places;
   try {
@@ -230,7 +230,7 @@ RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
   }
   const RunPlacement plan =
       place_run(places.hosts, wanted, options_.config.spares, HostScope::kWholeRun);
-  Attempt attempt{plan.problem, places.version, kRetryWithoutChange};
+  ReplacementAttempt attempt{plan.problem, places.version, kRetryWithoutChange};
   if (!attempt.problem.empty()) return attempt;
   for (std::size_t m = 0; m < wanted.size(); ++m) {
     if (auto problem = place(meshes, m, wanted[m], plan.places[m])) {

@@ -80,7 +80,7 @@ class RunRecovery final {
   /// has died; the error's code alone never proves it. Errors that a program reports while all
   /// processes live are final.
   bool recovers_from(const Error& error) const;
-  struct Recovered {
+  struct RestartReport {
     std::string cause = {};   ///< "worker1 device 0 died: SIGKILL"
     std::size_t restart = 0;  ///< Number of this restart.
     std::size_t most = 0;     ///< Restarts allowed.
@@ -90,13 +90,13 @@ class RunRecovery final {
   /// restart is left or the same fault repeats, Error(kCancelled) on `stop`,
   /// Error(kResourceExhausted) if devices lack and recovery.if_too_few is fail, and final errors of
   /// launches and of `connect`.
-  Recovered recover(const Error& why, RunMeshes& meshes, const std::function<void()>& connect);
+  RestartReport recover(const Error& why, RunMeshes& meshes, const std::function<void()>& connect);
   /// Records that the run has finished a step. Faults before and after it are not repetitions.
   void step_done() { budget_.step_done(); }
 
  private:
   /// Result of try_to_replace().
-  struct Attempt {
+  struct ReplacementAttempt {
     std::string problem;        ///< Empty: every rank has a process.
     std::uint64_t version = 0;  ///< DeviceSnapshot::version that the attempt saw.
     Nanoseconds retry_after{};  ///< Time to the next attempt if hosts do not change.
@@ -105,7 +105,7 @@ class RunRecovery final {
   std::size_t record_death(const RestartBudget::Death& death);
   RestartBudget::Death death_of(const Error& error) const;
   void replace(RunMeshes& meshes);
-  Attempt try_to_replace(RunMeshes& meshes);
+  ReplacementAttempt try_to_replace(RunMeshes& meshes);
   std::vector<MeshToPlace> to_place(const RunMeshes& meshes,
                                     std::vector<std::set<std::uint32_t>> broken) const;
   std::optional<std::string> place(RunMeshes& meshes, std::size_t mesh, const MeshToPlace& wanted,

@@ -223,7 +223,7 @@ void ForkLauncher::wake() {
 
 pid_t ForkLauncher::launch(const ProcessSpec& spec, ProcessEvents events) {
   std::lock_guard one_at_a_time(launch_mutex_);
-  Request request{spec, std::move(events), 0, std::nullopt, false};
+  ForkRequest request{spec, std::move(events), 0, std::nullopt, false};
   std::unique_lock lock(mutex_);
   request_ = &request;
   wake();
@@ -463,7 +463,7 @@ void ForkLauncher::run() {
       child.kill_at.reset();
     }
     if (request_ != nullptr) {
-      Request& request = *std::exchange(request_, nullptr);
+      ForkRequest& request = *std::exchange(request_, nullptr);
       try {
         Child started;
         started.oom_kills_before = own_oom_kills();

@@ -52,7 +52,7 @@ class ForkLauncher final : public ProcessLauncher {
     Nanoseconds poll_interval{0};
     StoppedTimer stopped;
   };
-  struct Request {
+  struct ForkRequest {
     ProcessSpec spec;
     ProcessEvents events;
     pid_t pid = 0;
@@ -84,7 +84,7 @@ class ForkLauncher final : public ProcessLauncher {
   std::vector<ChildCgroup> dying_groups_;  // Groups of reaped children, to be removed.
   Mutex mutex_;
   Condition changed_;
-  Request* request_ = nullptr;  // Launch under way; guarded by mutex_.
+  ForkRequest* request_ = nullptr;  // Launch under way; guarded by mutex_.
   // Guarded by mutex_. Only the launcher's thread erases entries.
   std::map<pid_t, Child> children_;
   bool stopping_ = false;  // Guarded by mutex_.

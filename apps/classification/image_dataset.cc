@@ -70,14 +70,14 @@ std::string digest_of(const ImageDataset& data) {
 }
 
 /// Part that a row of the training file or of a folder belongs to.
-enum class Part : std::uint8_t { kTrain, kValidation, kTest };
+enum class ImagePart : std::uint8_t { kTrain, kValidation, kTest };
 
-Part part_of(const ImageDataConfig& config, std::size_t row) {
+ImagePart part_of(const ImageDataConfig& config, std::size_t row) {
   const bool folder = !config.path.empty();
   if (folder && is_held_out(config.seed ^ fnv1a("test", 4), row, config.test_fraction))
-    return Part::kTest;
-  return is_held_out(config.seed, row, config.validation_fraction) ? Part::kValidation
-                                                                   : Part::kTrain;
+    return ImagePart::kTest;
+  return is_held_out(config.seed, row, config.validation_fraction) ? ImagePart::kValidation
+                                                                   : ImagePart::kTrain;
 }
 
 }  // namespace
@@ -86,9 +86,9 @@ ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures) {
   ImageParts parts;
   for (std::size_t row = 0; row < pictures; ++row) {
     switch (part_of(config, row)) {
-      case Part::kTrain: ++parts.train; break;
-      case Part::kValidation: ++parts.validation; break;
-      case Part::kTest: ++parts.test; break;
+      case ImagePart::kTrain: ++parts.train; break;
+      case ImagePart::kValidation: ++parts.validation; break;
+      case ImagePart::kTest: ++parts.test; break;
     }
   }
   return parts;
@@ -110,12 +110,12 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
                     .validation = empty_like(all),
                     .test = folder ? empty_like(all) : read_pair(config, "t10k")};
   for (std::size_t row = 0; row < all.size(); ++row) {
-    const Part part = part_of(config, row);
-    LabelledImages& images = part == Part::kTest         ? data.test
-                             : part == Part::kValidation ? data.validation
-                                                         : data.train;
+    const ImagePart part = part_of(config, row);
+    LabelledImages& images = part == ImagePart::kTest         ? data.test
+                             : part == ImagePart::kValidation ? data.validation
+                                                              : data.train;
     images.append(all.image(row), all.labels[row]);
-    if (part == Part::kTrain) data.train_pictures.push_back(static_cast<std::uint32_t>(row));
+    if (part == ImagePart::kTrain) data.train_pictures.push_back(static_cast<std::uint32_t>(row));
   }
   if (data.train.size() == 0)
     throw_error(ErrorCode::kInvalidArgument,

@@ -73,10 +73,10 @@ std::string model_text(const ClassifierShape& shape) {
 }
 
 /// Builder of the final report: the quality of parameters on pictures that were not trained on.
-class ReportBuilder {
+class ClassifierReportBuilder {
  public:
-  ReportBuilder(const ClassifierShape& shape, const ImageDataset& dataset,
-                const ReportRequest& request)
+  ClassifierReportBuilder(const ClassifierShape& shape, const ImageDataset& dataset,
+                          const ReportRequest& request)
       : shape_(shape), dataset_(dataset), request_(request) {
     text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
   }
@@ -129,7 +129,7 @@ class ReportBuilder {
 
 FinalReport make_report(const ClassifierShape& shape, const ImageDataset& dataset,
                         const ReportRequest& request) {
-  ReportBuilder builder(shape, dataset, request);
+  ClassifierReportBuilder builder(shape, dataset, request);
   const TrainedValues& trained = request.trained;
   std::optional<Scores> best;
   if (trained.best != nullptr) best = builder.add(*trained.best, trained.best_step, "best");

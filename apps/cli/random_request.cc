@@ -43,12 +43,12 @@ class RequestDraw {
   }
 
   /// Mesh and spec, such as "4x2:S0,R", and its number of hosts.
-  struct Side {
+  struct RequestSide {
     std::size_t hosts = 0;
     std::string text;
   };
-  Side side(std::size_t rank, std::size_t most_hosts) {
-    Side drawn;
+  RequestSide side(std::size_t rank, std::size_t most_hosts) {
+    RequestSide drawn;
     drawn.hosts = 1 + below(most_hosts);
     std::vector<std::string> parts(rank);
     // Each mesh axis splits one dimension, or replicates.
@@ -96,8 +96,8 @@ ReshardRequest random_reshard_request(std::mt19937_64& random, std::int64_t byte
   request.rate = fmt::format("{}mbit", rate_bits / 1'000'000);
   const std::vector<std::int64_t> extents = draw.extents(bytes);
   request.shape = fmt::format("{}", fmt::join(extents, "x"));
-  const RequestDraw::Side from = draw.side(extents.size(), most_hosts);
-  const RequestDraw::Side to = draw.side(extents.size(), most_hosts);
+  const RequestDraw::RequestSide from = draw.side(extents.size(), most_hosts);
+  const RequestDraw::RequestSide to = draw.side(extents.size(), most_hosts);
   request.from = from.text;
   request.to = to.text;
   if (draw.below(10) < 3) request.to_first_host = draw.below(from.hosts + 1);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 ResolvedRun::ResolvedRun(const std::string& text)
     : document_(ConfigDocument::parse(text, "run.yaml")) {
-  for (ConfigDocument::InputFile& place : document_.input_files()) {
+  for (ConfigDocument::InputFileValue& place : document_.input_files()) {
     std::ifstream file(place.file, std::ios::binary);
     if (!file)
       throw_error(ErrorCode::kInvalidConfig, "{}: {}: cannot read {}", document_.origin().name,
@@ -29,7 +29,7 @@ ResolvedRun::ResolvedRun(const std::string& text)
 std::vector<actors::ReadFile> ResolvedRun::read_files() const {
   const ConfigOrigin& origin = document_.origin();
   std::vector<actors::ReadFile> files = {{origin.name, origin.file, origin.sha256}};
-  for (const Input& input : inputs_)
+  for (const InputCopy& input : inputs_)
     files.push_back({input.place.file.string(), input.place.file,
                      sha256(std::as_bytes(std::span(input.content)))});
   return files;
@@ -61,7 +61,7 @@ void ResolvedRun::write_to_disk(const RunDirectory& directory) {
 }
 
 fs::path ResolvedRun::keep_in_memory() {
-  for (const Input& input : inputs_)
+  for (const InputCopy& input : inputs_)
     document_.set_path(input.place.key, in_memory_.emplace_back("input", input.content).path());
   return in_memory_.emplace_back("run.yaml", document_.resolved()).path();
 }

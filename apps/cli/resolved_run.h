@@ -31,8 +31,8 @@ class ResolvedRun final {
   std::filesystem::path write(const RunDirectory& directory);
 
  private:
-  struct Input {
-    ConfigDocument::InputFile place;
+  struct InputCopy {
+    ConfigDocument::InputFileValue place;
     std::string content;
     bool is_private = false;  ///< True if others may not read it.
   };
@@ -40,7 +40,7 @@ class ResolvedRun final {
   std::filesystem::path keep_in_memory();
 
   ConfigDocument document_;
-  std::vector<Input> inputs_;
+  std::vector<InputCopy> inputs_;
   std::list<MemoryFile> in_memory_;
 };
 

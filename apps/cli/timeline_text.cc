@@ -41,10 +41,10 @@ std::string_view short_name_of(ActionKind kind) {
   }
 }
 
-class Timeline {
+class TextTimeline {
  public:
-  Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
-           const TimelineStyle& style)
+  TextTimeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+               const TimelineStyle& style)
       : one_(one), simulation_(simulation), style_(style) {
     label_width_ = static_cast<int>(fmt::formatted_size("{}", simulation.actors.size() - 1)) + 2;
     const int room = std::max(20, style.columns - label_width_ - 1);
@@ -157,7 +157,7 @@ class Timeline {
 
 std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
                           const TimelineStyle& style) {
-  return Timeline(one, simulation, style).draw();
+  return TextTimeline(one, simulation, style).draw();
 }
 
 }  // namespace weft::apps

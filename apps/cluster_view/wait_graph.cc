@@ -121,18 +121,20 @@ class GraphMaker final {
 
   /// Sorts waits by name: "front[9]" before "front[10]".
   void sort_waits() {
-    const auto order = [this](const WaitNode::Wait& wait) {
+    const auto order = [this](const WaitNode::WaitEdge& wait) {
       const std::string_view name = graph_.waiters[wait.on].name;
       return std::tuple(name.substr(0, name.find('[')), name.size(), name);
     };
     for (WaitNode& waiter : graph_.waiters)
       std::ranges::stable_sort(waiter.waits,
-                               [&](const WaitNode::Wait& one, const WaitNode::Wait& two) {
+                               [&](const WaitNode::WaitEdge& one, const WaitNode::WaitEdge& two) {
                                  return order(one) < order(two);
                                });
   }
 
-  static bool holds_up(const WaitNode::Wait& wait) { return wait.is_call || !wait.peer_started; }
+  static bool holds_up(const WaitNode::WaitEdge& wait) {
+    return wait.is_call || !wait.peer_started;
+  }
 
   /// Finds cycles depth first. Each cycle is found at the edge that leads back to a waiter on the
   /// path.
@@ -155,7 +157,7 @@ class GraphMaker final {
         path.pop_back();
         continue;
       }
-      const WaitNode::Wait& wait = waits[next++];
+      const WaitNode::WaitEdge& wait = waits[next++];
       if (!holds_up(wait)) continue;
       if (state_[wait.on] == State::kNew) {
         state_[wait.on] = State::kOnPath;

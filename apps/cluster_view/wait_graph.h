@@ -13,7 +13,7 @@ namespace weft::apps {
 
 /// Node of a wait graph: an actor, or a thread of a process outside any actor, such as a driver's.
 struct WaitNode {
-  struct Wait {
+  struct WaitEdge {
     std::size_t on = 0;  ///< index of the awaited waiter
     std::string what;    ///< "'run'", "'t1 back->front' of microbatch 0"
     double seconds = 0;
@@ -30,7 +30,7 @@ struct WaitNode {
   std::vector<actors::RunningHandler> running;
   std::optional<actors::ActorActivity> activity = {};
   std::uint64_t queued = 0;
-  std::vector<Wait> waits = {};
+  std::vector<WaitEdge> waits = {};
   bool is_root = false;  ///< start of a drawing
 
   /// Returns true if the waiter waits, works, is ending, or does not respond.

@@ -41,7 +41,7 @@ class Drawing final {
   explicit Drawing(const WaitGraph& graph) : graph_(graph), drawn_(graph.waiters.size()) {}
 
   /// Draws a waiter, its activities and the waiters that it waits for. Draws each waiter once.
-  void tree(std::size_t root, const WaitNode::Wait* by, int depth) {
+  void tree(std::size_t root, const WaitNode::WaitEdge* by, int depth) {
     std::vector<Item> items = {{root, by, depth}};
     drawn_[root] = true;
     while (!items.empty()) {
@@ -67,7 +67,7 @@ class Drawing final {
  private:
   struct Item {
     std::size_t waiter = 0;
-    const WaitNode::Wait* by = nullptr;  // wait that leads to the waiter
+    const WaitNode::WaitEdge* by = nullptr;  // wait that leads to the waiter
     int depth = 0;
     std::string more = {};  // text of an item without a waiter: "and 3 more ..."
   };
@@ -108,7 +108,7 @@ class Drawing final {
   std::vector<std::string> transfers(const WaitNode& waiter) const {
     if (!waiter.activity || !waiter.activity->wait) return {};
     std::vector<std::string> missing, cycle, too;
-    for (const WaitNode::Wait& wait : waiter.waits) {
+    for (const WaitNode::WaitEdge& wait : waiter.waits) {
       if (wait.is_call) continue;
       const auto& other = graph_.waiters[wait.on];
       if (wait.peer_started && other.activity->wait &&
@@ -134,7 +134,7 @@ class Drawing final {
   void draw(const Item& item) {
     line(item.depth, heading(item));
     for (const std::string& text : activity_lines(item.waiter)) line(item.depth + 1, text);
-    for (const WaitNode::Wait& wait : graph_.waiters[item.waiter].waits)
+    for (const WaitNode::WaitEdge& wait : graph_.waiters[item.waiter].waits)
       if (wait.is_call && drawn_[wait.on])
         line(item.depth + 1,
              fmt::format("waits for {}: {} for {}, {}{}", graph_.waiters[wait.on].name, wait.what,
@@ -146,7 +146,7 @@ class Drawing final {
   /// one that has waited longest.
   std::vector<Item> children(const Item& item) {
     std::vector<Item> found;
-    for (const WaitNode::Wait& wait : graph_.waiters[item.waiter].waits) {
+    for (const WaitNode::WaitEdge& wait : graph_.waiters[item.waiter].waits) {
       if (drawn_[wait.on]) continue;
       drawn_[wait.on] = true;
       found.push_back({wait.on, &wait, item.depth + 1});
@@ -194,7 +194,7 @@ std::vector<std::size_t> reachable(const WaitGraph& graph, std::size_t root) {
   std::vector<std::size_t> found = {root};
   seen[root] = true;
   for (std::size_t i = 0; i < found.size(); ++i)
-    for (const WaitNode::Wait& wait : graph.waiters[found[i]].waits)
+    for (const WaitNode::WaitEdge& wait : graph.waiters[found[i]].waits)
       if (!seen[wait.on]) {
         seen[wait.on] = true;
         found.push_back(wait.on);
@@ -243,7 +243,7 @@ std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
     if (!drawing.is_drawn(root)) drawing.tree(root, nullptr, 0);
   if (about) {
     for (const WaitNode& waiter : graph.waiters)
-      for (const WaitNode::Wait& wait : waiter.waits)
+      for (const WaitNode::WaitEdge& wait : waiter.waits)
         if (wait.on == *about && !wait.peer_started)
           drawing.line(1, fmt::format("is waited for by {}: {} for {}, {}", waiter.name, wait.what,
                                       format_seconds(wait.seconds), left_text(wait.seconds_left)));
@@ -269,7 +269,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
   if (about) {
     for (const std::size_t waiter : reachable(graph, *about)) wanted[waiter] = true;
     for (std::size_t i = 0; i < graph.waiters.size(); ++i)
-      for (const WaitNode::Wait& wait : graph.waiters[i].waits)
+      for (const WaitNode::WaitEdge& wait : graph.waiters[i].waits)
         if (wait.on == *about) wanted[i] = true;
   }
   nlohmann::ordered_json json;
@@ -297,7 +297,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
     if (waiter.activity && !waiter.activity->text.empty())
       one["at"] = {{"text", waiter.activity->text}, {"seconds", waiter.activity->seconds}};
     one["waits"] = nlohmann::ordered_json::array();
-    for (const WaitNode::Wait& wait : waiter.waits)
+    for (const WaitNode::WaitEdge& wait : waiter.waits)
       one["waits"].push_back({{"on", graph.waiters[wait.on].name},
                               {"kind", wait.is_call ? "call" : "transfer"},
                               {"what", wait.what},

@@ -106,22 +106,22 @@ std::vector<std::int64_t> usable_slices(const Volumes& volumes, const SliceView&
 }
 
 /// Part that a usable slice belongs to.
-enum class Part : std::uint8_t { kTrain, kHeldOut, kGap };
+enum class SlicePart : std::uint8_t { kTrain, kHeldOut, kGap };
 
-std::vector<Part> split_slices(const BrainDataConfig& config, std::size_t count) {
-  std::vector<Part> parts(count, Part::kTrain);
-  const auto mark = [&](std::int64_t begin, std::int64_t end, Part part) {
+std::vector<SlicePart> split_slices(const BrainDataConfig& config, std::size_t count) {
+  std::vector<SlicePart> parts(count, SlicePart::kTrain);
+  const auto mark = [&](std::int64_t begin, std::int64_t end, SlicePart part) {
     for (std::int64_t i = std::max<std::int64_t>(0, begin); i < std::min<std::int64_t>(end, count);
          ++i) {
-      if (parts[i] != Part::kHeldOut) parts[i] = part;
+      if (parts[i] != SlicePart::kHeldOut) parts[i] = part;
     }
   };
   for (int k = 0; k < config.slabs; ++k) {
     const auto middle = static_cast<std::int64_t>((k + 0.5) * count / config.slabs);
     const std::int64_t begin = middle - config.slab / 2, end = begin + config.slab;
-    mark(begin, end, Part::kHeldOut);
-    mark(begin - config.gap, begin, Part::kGap);
-    mark(end, end + config.gap, Part::kGap);
+    mark(begin, end, SlicePart::kHeldOut);
+    mark(begin - config.gap, begin, SlicePart::kGap);
+    mark(end, end + config.gap, SlicePart::kGap);
   }
   return parts;
 }
@@ -204,10 +204,10 @@ BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Vol
   data.height = height;
   data.width = width;
   const std::vector<std::int64_t> usable = usable_slices(volumes, view);
-  const std::vector<Part> parts = split_slices(config, usable.size());
+  const std::vector<SlicePart> parts = split_slices(config, usable.size());
   for (std::size_t i = 0; i < usable.size(); ++i) {
-    if (parts[i] == Part::kGap) continue;
-    (parts[i] == Part::kTrain ? data.train : data.held_out)
+    if (parts[i] == SlicePart::kGap) continue;
+    (parts[i] == SlicePart::kTrain ? data.train : data.held_out)
         .push_back(cut_slice(volumes, view, usable[i], config.reduce, height, width));
   }
   if (data.train.empty() || data.held_out.empty())

@@ -21,12 +21,12 @@ namespace {
 
 constexpr const char* kRemedy = "make the selection again";
 
-struct Description {
+struct SubsetDescription {
   std::uint64_t count = 0, of = 0;
   std::string data_digest;
 };
 
-Description read_description(const fs::path& path) {
+SubsetDescription read_description(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), kRemedy);
   const std::string text(std::istreambuf_iterator<char>(in), {});
@@ -46,7 +46,7 @@ Description read_description(const fs::path& path) {
 ChosenRows::ChosenRows(const fs::path& folder, const std::string& data_digest, std::size_t of,
                        const std::string& what)
     : file_(rows_in(folder)) {
-  const Description said = read_description(description_in(folder));
+  const SubsetDescription said = read_description(description_in(folder));
   if (said.data_digest != data_digest || said.of != of)
     throw_error(ErrorCode::kIncompatible,
                 "the rows in {} were chosen from other data ({} rows, digest {}...) than {} ({} "

@@ -21,7 +21,7 @@ namespace weft::apps {
 namespace {
 
 /// Builds the final report: test losses if there is a test text, and a sample of generated text.
-struct ReportBuilder {
+struct GptReportBuilder {
   GptShape shape;
   SampleConfig sample;
   std::uint64_t seed;
@@ -171,7 +171,7 @@ PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> te
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .report_on_model = ReportBuilder{shape_, sample_, seed_, dataset, test},
+          .report_on_model = GptReportBuilder{shape_, sample_, seed_, dataset, test},
           .restart_data = encode(PreparedText{recipe, test})};
 }
 

@@ -211,7 +211,7 @@ void SafetensorsFile::release_pages(std::span<const float> values) const {
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-TensorView SafetensorsFile::read(const Entry& entry) const {
+TensorView SafetensorsFile::read(const TensorEntry& entry) const {
   const bool in_place = entry.dtype == "F32" &&
                         reinterpret_cast<std::uintptr_t>(entry.bytes.data()) % alignof(float) == 0;
   if (in_place)
@@ -246,7 +246,7 @@ TensorView SafetensorsFile::read(const Entry& entry) const {
 
 const std::vector<TensorView>& SafetensorsFile::tensors() const {
   std::call_once(views_made_, [this] {
-    for (const Entry& entry : entries_) {
+    for (const TensorEntry& entry : entries_) {
       if (is_readable(entry.dtype)) views_.push_back(read(entry));
     }
   });
@@ -255,13 +255,13 @@ const std::vector<TensorView>& SafetensorsFile::tensors() const {
 
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
-  for (const Entry& entry : entries_) names.push_back(entry.name);
+  for (const TensorEntry& entry : entries_) names.push_back(entry.name);
   return names;
 }
 
 TensorView SafetensorsFile::tensor(const std::string& name) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.name == name; });
+                                  [&](const TensorEntry& entry) { return entry.name == name; });
   if (found == entries_.end())
     throw_error(ErrorCode::kNotFound, "the file has no tensor '{}'", name);
   if (!is_readable(found->dtype))

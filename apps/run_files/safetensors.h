@@ -79,17 +79,17 @@ class SafetensorsFile {
   void release_pages(std::span<const float> values) const;
 
  private:
-  struct Entry {
+  struct TensorEntry {
     std::string name;
     std::string dtype;
     Shape shape;
     std::span<const std::byte> bytes;
   };
   void parse(const std::filesystem::path& path);
-  TensorView read(const Entry& entry) const;
+  TensorView read(const TensorEntry& entry) const;
 
   const MappedFile mapped_;
-  std::vector<Entry> entries_;
+  std::vector<TensorEntry> entries_;
   std::map<std::string, std::string> metadata_;
   mutable std::once_flag views_made_;
   mutable std::vector<TensorView> views_;  // filled by the first tensors()

@@ -100,8 +100,8 @@ std::vector<SelectionStage> stages_of(std::uint64_t points, std::uint64_t count,
   BoundingLoop loop(points, count);
   for (std::size_t step = 0; step < progress.decided.size(); ++step) {
     const std::uint64_t decided = progress.decided[step];
-    const bool grows =
-        loop.next() == BoundingLoop::Step::kGrow || loop.next() == BoundingLoop::Step::kAcceptRest;
+    const bool grows = loop.next() == BoundingLoop::BoundingStep::kGrow ||
+                       loop.next() == BoundingLoop::BoundingStep::kAcceptRest;
     (grows ? now.chosen : now.left_out) += decided;
     now.in_play -= decided;
     now.seconds = progress.step_seconds.at(step);

@@ -24,7 +24,7 @@ constexpr double kMapLeft = 72, kMapTop = 64, kMapSide = 600, kMapBottom = 56, k
 constexpr std::string_view kChosenDot = "#0072b2", kLeftOutDot = "#999999";
 
 /// Range of an axis: all dots and a margin.
-struct AxisRange {
+struct PlotRange {
   double low = 0, high = 0;
 
   void include(double value) {
@@ -84,11 +84,11 @@ SelectionMap map_selection(SelectionRun& selection, const NpyFile& vectors, std:
 }
 
 Svg draw_map(const SelectionMap& map, const std::string& title) {
-  std::array<AxisRange, 2> axes;
+  std::array<PlotRange, 2> axes;
   for (const auto* dots : {&map.chosen, &map.left_out})
     for (const SelectionMap::Dot& dot : *dots)
       for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis].include(dot[axis]);
-  for (AxisRange& axis : axes) axis.widen();
+  for (PlotRange& axis : axes) axis.widen();
   const PlotRectangle area{kMapLeft, kMapTop, kMapSide, kMapSide};
   Svg svg(kMapLeft + kMapSide + kMapRight, kMapTop + kMapSide + kMapBottom);
   svg.text(kMapLeft, 24, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");

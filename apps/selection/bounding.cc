@@ -115,28 +115,28 @@ void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointState ne
 BoundingLoop::BoundingLoop(std::uint64_t open, std::uint64_t wanted)
     : open_(open), wanted_(wanted) {
   WEFT_CHECK(wanted <= open, "{} of {}", wanted, open);
-  if (wanted_ == 0) next_ = Step::kDiscardRest;
-  else if (open_ == wanted_) next_ = Step::kAcceptRest;
+  if (wanted_ == 0) next_ = BoundingStep::kDiscardRest;
+  else if (open_ == wanted_) next_ = BoundingStep::kAcceptRest;
 }
 
 void BoundingLoop::report_decided(std::uint64_t points) {
-  const Step step = next_;
+  const BoundingStep step = next_;
   open_ -= points;
-  if (step == Step::kGrow || step == Step::kAcceptRest) wanted_ -= points;
+  if (step == BoundingStep::kGrow || step == BoundingStep::kAcceptRest) wanted_ -= points;
   WEFT_CHECK(wanted_ <= open_, "{} of {}", wanted_, open_);
   ++steps_;
   if (open_ == 0) {
-    next_ = Step::kDone;
+    next_ = BoundingStep::kDone;
   } else if (wanted_ == 0) {
-    next_ = Step::kDiscardRest;
+    next_ = BoundingStep::kDiscardRest;
   } else if (open_ == wanted_) {
-    next_ = Step::kAcceptRest;
+    next_ = BoundingStep::kAcceptRest;
   } else if (points > 0) {
     pass_changed_ = true;
-  } else if (step == Step::kShrink) {
-    next_ = Step::kGrow;
+  } else if (step == BoundingStep::kShrink) {
+    next_ = BoundingStep::kGrow;
   } else {
-    next_ = pass_changed_ ? Step::kShrink : Step::kDone;
+    next_ = pass_changed_ ? BoundingStep::kShrink : BoundingStep::kDone;
     pass_changed_ = false;
   }
 }
@@ -166,18 +166,20 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
     }
   };
   draw();
-  for (; loop.next() != BoundingLoop::Step::kDone;) {
+  for (; loop.next() != BoundingLoop::BoundingStep::kDone;) {
     std::vector<std::uint32_t> rows;
     switch (loop.next()) {
-      case BoundingLoop::Step::kShrink:
+      case BoundingLoop::BoundingStep::kShrink:
         rows = bounds.discard_below(kth_bound(
             bounds, loop.wanted(), [&](std::uint32_t row) { return bounds.at_least(row); }));
         break;
-      case BoundingLoop::Step::kGrow:
+      case BoundingLoop::BoundingStep::kGrow:
         rows = bounds.accept_above(kth_bound(
             bounds, loop.wanted(), [&](std::uint32_t row) { return bounds.at_most(row); }));
         break;
-      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointState::kAccepted); break;
+      case BoundingLoop::BoundingStep::kAcceptRest:
+        rows = bounds.decide_all(PointState::kAccepted);
+        break;
       default: rows = bounds.decide_all(PointState::kDiscarded); break;
     }
     for (const std::uint32_t row : rows) {

@@ -79,7 +79,7 @@ class PointBounds {
 /// monotonicity).
 class BoundingLoop {
  public:
-  enum class Step : std::uint8_t {
+  enum class BoundingStep : std::uint8_t {
     kShrink,
     kGrow,
     kDiscardRest,  ///< No further point is wanted.
@@ -90,7 +90,7 @@ class BoundingLoop {
   /// Starts with `open` points, of which `wanted` are to be chosen.
   BoundingLoop(std::uint64_t open, std::uint64_t wanted);
 
-  Step next() const { return next_; }
+  BoundingStep next() const { return next_; }
   /// Reports the number of points that the step decided.
   void report_decided(std::uint64_t points);
   std::uint64_t open() const { return open_; }
@@ -100,7 +100,7 @@ class BoundingLoop {
 
  private:
   std::uint64_t open_, wanted_;
-  Step next_ = Step::kShrink;
+  BoundingStep next_ = BoundingStep::kShrink;
   bool pass_changed_ = false;  ///< True if a step has decided points since shrinking last began.
   int steps_ = 1;
 };

@@ -37,9 +37,9 @@ std::uint16_t similarity_of(const Vector& a, const Vector& b) {
 }
 
 /// Points of a group, with their utilities and their neighbours by ascending id.
-class Group {
+class PointGroup {
  public:
-  Group(const GeneratedPoints& request, std::uint64_t number)
+  PointGroup(const GeneratedPoints& request, std::uint64_t number)
       : first_(number * request.group),
         size_(std::min<std::uint64_t>(request.group, request.points - first_)),
         utilities_(size_),
@@ -91,7 +91,7 @@ std::uint64_t generate_shard(const std::filesystem::path& folder, const Generate
   PointShardWriter writer(folder, layout, shard);
   // A group that spans two shards is generated for each.
   for (std::uint64_t number = first / request.group; number * request.group < past; ++number) {
-    const Group group(request, number);
+    const PointGroup group(request, number);
     for (std::uint32_t i = 0; i < group.size(); ++i)
       if (group.id(i) >= first && group.id(i) < past)
         writer.append(group.utility(i), group.neighbours(i));

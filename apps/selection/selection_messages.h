@@ -60,7 +60,7 @@ struct CountRequest {
 /// Request for a step of bounding.
 struct BoundRequest {
   int step = 1;
-  BoundingLoop::Step kind = BoundingLoop::Step::kShrink;
+  BoundingLoop::BoundingStep kind = BoundingLoop::BoundingStep::kShrink;
   std::int64_t threshold = 0;  ///< Used by shrinking and growing.
   std::uint64_t exchange = 0;  ///< Number of the exchange that spreads the decisions.
   static constexpr auto fields = weft::fields(&BoundRequest::step, &BoundRequest::kind,

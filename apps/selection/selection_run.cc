@@ -83,11 +83,11 @@ void SelectionRun::bound() {
   const std::vector<std::uint64_t> before = progress_.decided;
   for (const std::uint64_t decided : before) loop.report_decided(decided);
   TimePoint step_began = began;
-  for (; loop.next() != BoundingLoop::Step::kDone;) {
+  for (; loop.next() != BoundingLoop::BoundingStep::kDone;) {
     BoundRequest request{loop.steps(), loop.next(), 0, 0};
-    if (loop.next() == BoundingLoop::Step::kShrink)
+    if (loop.next() == BoundingLoop::BoundingStep::kShrink)
       request.threshold = find(RankedValue::kAtLeast, loop.wanted()).value();
-    if (loop.next() == BoundingLoop::Step::kGrow)
+    if (loop.next() == BoundingLoop::BoundingStep::kGrow)
       request.threshold = find(RankedValue::kAtMost, loop.wanted()).value();
     const std::uint64_t decided = sum(run_with_recovery([&](const auto& workers) {
       return workers.template call<&SelectionWorker::decide>(request).get();

@@ -110,12 +110,13 @@ class SelectionWorker final {
 
  private:
   /// Phases of the selection that has begun.
-  struct Parts {
+  struct SelectionPhases {
     PointStore store;
     ShardBounding bounding;
     PartitionRounds rounds;
     SubsetResults results;
-    Parts(WorkerSession& session, const SelectionSettings& settings, const SelectionState& state)
+    SelectionPhases(WorkerSession& session, const SelectionSettings& settings,
+                    const SelectionState& state)
         : store(settings.points),
           bounding(session, settings, store, state),
           rounds(session, settings, store, state),
@@ -126,7 +127,7 @@ class SelectionWorker final {
   WorkerSession session_;
   SelectionSettings settings_;
   SelectionState state_{session_, settings_};
-  std::optional<Parts> parts_;
+  std::optional<SelectionPhases> parts_;
 };
 
 }  // namespace weft::apps

@@ -39,7 +39,7 @@ void ShardSpills::add(std::span<const std::byte> records) {
 
 void ShardSpills::commit() {
   for (auto& [shard, records] : files_) {
-    if (records.file) records.file->commit(SpillWriter::Durability::kProcess);
+    if (records.file) records.file->commit(SpillWriter::CommitDurability::kProcess);
     records.file.reset();
   }
 }

@@ -19,11 +19,11 @@ namespace {
 // First region that the atlas names. The two before it are background.
 constexpr std::size_t kFirstNamed = 2;
 
-struct Scores {
+struct DiceComparison {
   DiceScore model{kBrainRegions.size()}, usual{kBrainRegions.size()}, nearest{kBrainRegions.size()};
 };
 
-std::string table(const Scores& scores, std::size_t slices) {
+std::string table(const DiceComparison& scores, std::size_t slices) {
   const auto cell = [](std::optional<double> dice) {
     return dice ? fmt::format("{:>10.3f}", *dice) : fmt::format("{:>10}", "-");
   };
@@ -42,7 +42,7 @@ std::string table(const Scores& scores, std::size_t slices) {
          "training slice";
 }
 
-void write_scores(const Scores& scores, const std::filesystem::path& path) {
+void write_scores(const DiceComparison& scores, const std::filesystem::path& path) {
   nlohmann::ordered_json json;
   const auto all = [&](const DiceScore& count) {
     nlohmann::ordered_json values;
@@ -67,7 +67,7 @@ FinalReport make_report(const UTransformerShape& shape, const BrainDataset& data
       segment(request.device, shape, request.trained.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.most_frequent_regions();
   std::filesystem::create_directories(request.folder / "pictures");
-  Scores scores;
+  DiceComparison scores;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const BrainSlice& slice = dataset.held_out[i];
     scores.model.add(slice.regions, seen[i]);

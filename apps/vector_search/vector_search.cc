@@ -68,15 +68,15 @@ OpenedSearch open_search() {
 }  // namespace
 
 std::string verify_search(const VectorSearch& search) {
-  struct Block {
+  struct BlockSizes {
     std::size_t queries, bases, dimensions, count;
   };
   // Covers whole and odd tiles, few and many queries, and fewer bases than `count`.
-  constexpr std::array<Block, 5> kBlocks = {{{256, 2048, 64, 19},
-                                             {37, 1531, 100, 11},
-                                             {5, 300, 7, 4},
-                                             {70, 3, 16, 5},
-                                             {21, 257, 513, 1}}};
+  constexpr std::array<BlockSizes, 5> kBlocks = {{{256, 2048, 64, 19},
+                                                  {37, 1531, 100, 11},
+                                                  {5, 300, 7, 4},
+                                                  {70, 3, 16, 5},
+                                                  {21, 257, 513, 1}}};
   std::uint64_t stream = 0;
   for (const auto& [queries, bases, dimensions, count] : kBlocks) {
     const std::vector<float> query_values = draw_vectors(queries, dimensions, ++stream);

@@ -16,7 +16,7 @@ namespace weft {
 /// Thread, Mutex, Condition, SteadyClock and the functions below use the real system unless a
 /// simulation is set. A simulation runs all of its processes in one thread of one real process, one
 /// simulated thread at a time. It switches between them only inside these functions. A simulation
-/// of a cluster also is an actors::Network and an actors::ProcessPlatform.
+/// of a cluster also is an actors::ControlNetwork and an actors::ProcessPlatform.
 class Platform {
  public:
   virtual ~Platform() = default;

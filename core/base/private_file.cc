@@ -60,7 +60,7 @@ bool is_of_proc(int folder) {
 }
 
 /// Result of a path walk: the last folder, and a name in it that is not a file system link.
-struct Place {
+struct PathTarget {
   OwnedDescriptor folder;
   std::string name;
   bool of_proc = false;
@@ -73,17 +73,17 @@ class PathResolver final {
  public:
   explicit PathResolver(const fs::path& path) : path_(path) {}
 
-  std::optional<Place> go() {
+  std::optional<PathTarget> go() {
     if (path_.empty()) return fail(ENOENT);
     enter(path_);
     while (true) {
       if (!at_.valid()) return std::nullopt;
-      if (todo_.empty()) return Place{std::move(at_), ".", false, true};
+      if (todo_.empty()) return PathTarget{std::move(at_), ".", false, true};
       const std::string name = std::move(todo_.front());
       todo_.pop_front();
       OwnedDescriptor next(::openat(at_.number(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
       if (!next.valid()) {
-        if (errno == ENOENT && todo_.empty()) return Place{std::move(at_), name, false, false};
+        if (errno == ENOENT && todo_.empty()) return PathTarget{std::move(at_), name, false, false};
         return std::nullopt;
       }
       struct stat about {};
@@ -93,14 +93,14 @@ class PathResolver final {
         if (!follow(name, next.number())) return std::nullopt;
         continue;
       }
-      if (todo_.empty()) return Place{std::move(at_), name, of_proc, true};
+      if (todo_.empty()) return PathTarget{std::move(at_), name, of_proc, true};
       at_ = of_proc ? OwnedDescriptor(::openat(at_.number(), name.c_str(), O_PATH | O_CLOEXEC))
                     : std::move(next);
     }
   }
 
  private:
-  static std::optional<Place> fail(int error) {
+  static std::optional<PathTarget> fail(int error) {
     errno = error;
     return std::nullopt;
   }

@@ -80,7 +80,7 @@ namespace {
 void collect_keys(const internal::ConfigValue& value, const std::string& where,
                   std::vector<std::string>& keys) {
   if (value.where == where && !value.path.empty()) keys.push_back(value.path);
-  for (const internal::ConfigValue::Member& member : value.members) {
+  for (const internal::ConfigValue::MapMember& member : value.members) {
     if (member.where == where && member.value->where != where) keys.push_back(member.value->path);
     collect_keys(*member.value, where, keys);
   }
@@ -90,7 +90,7 @@ void collect_keys(const internal::ConfigValue& value, const std::string& where,
 template <typename Visit>
 void visit_values(internal::ConfigValue& value, const Visit& visit) {
   visit(value);
-  for (internal::ConfigValue::Member& member : value.members) visit_values(*member.value, visit);
+  for (internal::ConfigValue::MapMember& member : value.members) visit_values(*member.value, visit);
   for (const auto& element : value.elements) visit_values(*element, visit);
 }
 }  // namespace
@@ -99,8 +99,8 @@ const ConfigOrigin& ConfigDocument::origin() const { return tree_->origin; }
 
 std::string ConfigDocument::resolved() const { return internal::write_resolved(*tree_); }
 
-std::vector<ConfigDocument::InputFile> ConfigDocument::input_files() const {
-  std::vector<InputFile> files;
+std::vector<ConfigDocument::InputFileValue> ConfigDocument::input_files() const {
+  std::vector<InputFileValue> files;
   visit_values(*tree_->root, [&](const internal::ConfigValue& value) {
     if (value.is_input_file) files.push_back({value.path, value.absolute});
   });

@@ -51,12 +51,12 @@ class ConfigDocument {
   /// messages.
   std::string resolved() const;
   /// Value that names a file whose content is read; see ConfigNode::as_input_file().
-  struct InputFile {
+  struct InputFileValue {
     std::string key;  ///< "pipeline.schedule"
     std::filesystem::path file;
   };
   /// Returns the input files read so far, or read by the process that wrote a resolved document.
-  std::vector<InputFile> input_files() const;
+  std::vector<InputFileValue> input_files() const;
   /// Sets the path at `key`. The key must have a scalar value.
   void set_path(const std::string& key, const std::filesystem::path& path);
 

@@ -9,17 +9,12 @@
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/cpu/cpu_kernels.h"
+#include "core/device/done_event.h"
 
 namespace weft {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-class DoneEvent final : public Event {
- public:
-  bool done() const override { return true; }
-  void synchronize() const override {}
-};
 
 class CpuStream final : public Stream {
  public:

@@ -85,7 +85,7 @@ std::byte* CudaDevice::take(Origin origin, std::size_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
-std::byte* CudaDevice::remember(std::byte* data, Block block) {
+std::byte* CudaDevice::remember(std::byte* data, AllocatedBlock block) {
   const std::lock_guard lock(mutex_);
   blocks_.emplace(data, block);
   return data;
@@ -141,7 +141,7 @@ void CudaDevice::throw_exhausted(std::size_t bytes) {
 }
 
 void CudaDevice::release(std::byte* data, std::size_t) noexcept {
-  Block block;
+  AllocatedBlock block;
   {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(data);

@@ -47,14 +47,14 @@ class CudaDevice final : public Device {
 
  private:
   enum class Origin : std::uint8_t { kDriver, kPool, kPinned };
-  struct Block {
+  struct AllocatedBlock {
     Origin origin = Origin::kDriver;
     std::size_t size = 0;
   };
   void release(std::byte* data, std::size_t size) noexcept override;
   /// Allocates memory. Returns null if there is not enough.
   std::byte* take(Origin origin, std::size_t bytes);
-  std::byte* remember(std::byte* data, Block block);
+  std::byte* remember(std::byte* data, AllocatedBlock block);
   /// Returns the pool's unused memory to the driver.
   void trim_pool();
   [[noreturn]] void throw_exhausted(std::size_t bytes);
@@ -67,8 +67,8 @@ class CudaDevice final : public Device {
   std::shared_ptr<EventPool> events_;   ///< Shared with events, which may outlive this object.
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::byte*, Block> blocks_;  // guarded by mutex_
-  std::vector<std::string> notes_;                // guarded by mutex_
+  std::unordered_map<std::byte*, AllocatedBlock> blocks_;  // guarded by mutex_
+  std::vector<std::string> notes_;                         // guarded by mutex_
 };
 
 }  // namespace weft

@@ -13,6 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
+#include "core/device/done_event.h"
 #include "core/device/op_run.h"
 #include "core/ops/op_definition.h"
 
@@ -45,12 +46,6 @@ void make_zero(std::span<std::byte> memory) {
   std::memset(memory.data(), 0, first - begin);
   std::memset(memory.data() + (last - begin), 0, begin + memory.size() - last);
 }
-
-class DoneEvent final : public Event {
- public:
-  bool done() const override { return true; }
-  void synchronize() const override {}
-};
 
 class EmulatedStream final : public Stream {
  public:

@@ -118,7 +118,7 @@ void Evaluation::place_values(Device& device, const std::vector<ValueId>& result
 
 void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
   for (const ListedOp& listed : ops_) {
-    Call call{listed.op, {}, {}, {}, listed.accumulate != 0};
+    OpCall call{listed.op, {}, {}, {}, listed.accumulate != 0};
     for (const std::uint32_t input : listed.inputs)
       call.inputs.push_back({graph_.value(ValueId(input)).type, addresses_[input]});
     for (const std::uint32_t output : listed.outputs) {
@@ -206,7 +206,7 @@ void Evaluation::set_parameter(ValueId parameter, std::span<const float> values)
 }
 
 void Evaluation::queue(OutputMode accumulated) {
-  for (const Call& call : calls_) {
+  for (const OpCall& call : calls_) {
     const bool adds = call.accumulates && accumulated == OutputMode::kAccumulate;
     stream_->run(
         *call.op, call.inputs, call.outputs,

@@ -95,7 +95,7 @@ class Evaluation final {
   std::size_t temporary_bytes() const { return temporary_.size(); }
 
  private:
-  struct Call {
+  struct OpCall {
     const Op* op;
     std::vector<ConstTensorRef> inputs;
     std::vector<TensorRef> outputs;
@@ -126,7 +126,7 @@ class Evaluation final {
   DeviceMemory temporary_;
   std::vector<std::byte*> addresses_;  ///< Indexed by value; null for values that no result needs.
   std::vector<bool> readable_;  ///< Indexed by value; true if the content persists between runs.
-  std::vector<Call> calls_;
+  std::vector<OpCall> calls_;
   std::map<ValueId, Staging> staging_;
 
   /// State of run() for one mode.

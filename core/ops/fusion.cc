@@ -11,9 +11,9 @@ bool contains(const std::vector<std::uint32_t>& tensors, std::uint32_t tensor) {
   return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
 
-class Finder {
+class FusionFinder {
  public:
-  Finder(std::span<const ListedOp> list, const ListedTensors& tensors)
+  FusionFinder(std::span<const ListedOp> list, const ListedTensors& tensors)
       : list_(list), tensors_(tensors), is_fused_(list.size()) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       for (const std::uint32_t tensor : list[i].inputs) uses_[tensor].push_back(i);
@@ -246,7 +246,7 @@ OpKind unfused_kind(OpKind kind) {
 }
 
 std::vector<Fusion> find_fusions(std::span<const ListedOp> list, const ListedTensors& tensors) {
-  return Finder(list, tensors).find();
+  return FusionFinder(list, tensors).find();
 }
 
 }  // namespace weft

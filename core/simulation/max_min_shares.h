@@ -36,7 +36,7 @@ class MaxMinShares {
       users_[user].is_fixed = false;
     }
     users_[user].uses.push_back({link, demand});
-    Link& used = links_[link];
+    SharedLink& used = links_[link];
     if (used.users.empty()) {
       used_.push_back(link);
       used.room = capacities_[link];
@@ -55,7 +55,7 @@ class MaxMinShares {
     if (user >= users_.size() || users_[user].uses.empty() || users_[user].is_fixed) return;
     users_[user].is_fixed = true;
     for (const Use& use : users_[user].uses) {
-      Link& link = links_[use.link];
+      SharedLink& link = links_[use.link];
       link.room -= share * use.demand;
       link.demand -= use.demand;
       --link.open;
@@ -76,7 +76,7 @@ class MaxMinShares {
         level = std::min(level, links_[link].room / links_[link].demand);
       level = std::max(level, 0.0);
       for (const std::uint32_t number : open_) {
-        const Link& link = links_[number];
+        const SharedLink& link = links_[number];
         if (link.open == 0 || link.room / link.demand > level * (1 + rounding)) continue;
         for (const std::uint32_t user : link.users) fix(user, level, fixed);
       }
@@ -92,7 +92,7 @@ class MaxMinShares {
     std::vector<Use> uses;
     bool is_fixed = false;
   };
-  struct Link {
+  struct SharedLink {
     double room = 0;
     double demand = 0;       ///< Sum of the demands of users without a fixed share.
     std::uint32_t open = 0;  ///< Number of users without a fixed share.
@@ -100,7 +100,7 @@ class MaxMinShares {
   };
 
   std::span<const double> capacities_;
-  std::vector<Link> links_;
+  std::vector<SharedLink> links_;
   std::vector<User> users_;
   std::vector<std::uint32_t> used_, known_, open_;
 };

@@ -82,7 +82,7 @@ void SpillWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
-void SpillWriter::commit(Durability outlives) {
+void SpillWriter::commit(CommitDurability outlives) {
   WEFT_CHECK(fd_ >= 0, "{} is committed", path_.string());
   if (block_.size() > 0) {
     write_block();
@@ -90,7 +90,7 @@ void SpillWriter::commit(Durability outlives) {
   }
   block_.write(blocks_);
   write_block();
-  const bool flushes = outlives == Durability::kCrash;
+  const bool flushes = outlives == CommitDurability::kCrash;
   if (flushes && ::fsync(fd_) != 0) cannot_write(temporary_, errno);
   // Only advice: if the kernel ignores it, memory is wasted.
   if (flushes) ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
@@ -135,7 +135,7 @@ void SpillReader::read(std::span<std::byte> bytes) {
 }
 
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
-                   SpillWriter::Durability outlives) {
+                   SpillWriter::CommitDurability outlives) {
   SpillWriter writer(path);
   while (!content.empty()) {
     const auto part = content.first(std::min(content.size(), SpillWriter::kBlockBytes));

@@ -38,12 +38,12 @@ class SpillWriter final {
   /// empty record. Throws Error(kResourceExhausted) if the disk is full.
   void append(std::span<const std::byte> record, std::uint64_t label = 0);
   /// Failure that a committed file survives.
-  enum class Durability : std::uint8_t {
+  enum class CommitDurability : std::uint8_t {
     kCrash,    ///< Crash of the machine: the file is flushed to disk.
     kProcess,  ///< Crash of the process only: no flush. A reader detects a truncated file.
   };
   /// Completes the file; nothing can be appended afterwards. Throws like append().
-  void commit(Durability outlives = Durability::kCrash);
+  void commit(CommitDurability outlives = CommitDurability::kCrash);
 
   /// Returns the payload bytes of all records so far.
   std::uint64_t payload_bytes() const { return payload_bytes_; }
@@ -93,7 +93,7 @@ class SpillReader final {
 /// Writes `content` to a file in blocks. For content that is often read, and as a whole. Throws
 /// like SpillWriter.
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
-                   SpillWriter::Durability outlives);
+                   SpillWriter::CommitDurability outlives);
 /// Reads a file of write_spilled(). Throws like SpillReader.
 std::vector<std::byte> read_spilled(const std::filesystem::path& path);
 

@@ -103,9 +103,9 @@ std::vector<MeshShape::AxisRange> MeshShape::ranges_of(std::span<const AxisPart>
   return ranges;
 }
 
-MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
+MeshShape::MeshSlice MeshShape::slice(std::span<const AxisPart> parts) const {
   const std::vector<AxisRange> ranges = ranges_of(parts);
-  Slice result;
+  MeshSlice result;
   std::vector<MeshAxis> kept;
   for (std::size_t i = 0; i < axes_.size(); ++i)
     if (ranges[i].keep) kept.push_back({axes_[i].name, ranges[i].end - ranges[i].begin});

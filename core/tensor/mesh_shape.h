@@ -55,9 +55,9 @@ class MeshShape final {
   std::vector<std::int64_t> coordinates(std::int64_t rank) const;
   std::int64_t rank(std::span<const std::int64_t> coordinates) const;
 
-  struct Slice;
+  struct MeshSlice;
   /// Returns the ranks that `parts` select, in row-major order, and their shape.
-  Slice slice(std::span<const AxisPart> parts) const;
+  MeshSlice slice(std::span<const AxisPart> parts) const;
 
   friend bool operator==(const MeshShape&, const MeshShape&) = default;
 
@@ -77,7 +77,7 @@ class MeshShape final {
   static constexpr auto fields = weft::fields(&MeshShape::axes_);
 };
 
-struct MeshShape::Slice {
+struct MeshShape::MeshSlice {
   MeshShape shape;
   std::vector<std::int64_t> ranks;
 };

@@ -33,9 +33,9 @@ std::int64_t first_start(std::span<const DeviceTrace> devices) {
   return first;
 }
 
-class Writer {
+class TraceWriter {
  public:
-  explicit Writer(std::ostream& out) : out_(out) {}
+  explicit TraceWriter(std::ostream& out) : out_(out) {}
 
   void metadata(std::size_t pid, int tid, const char* what, const std::string& args) {
     line(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}}}})", pid, tid, what,
@@ -64,7 +64,8 @@ class Writer {
   bool first_ = true;
 };
 
-void write_device(Writer& writer, std::size_t pid, const DeviceTrace& device, std::int64_t origin) {
+void write_device(TraceWriter& writer, std::size_t pid, const DeviceTrace& device,
+                  std::int64_t origin) {
   std::string name = device.name;
   if (device.dropped > 0) name += fmt::format(" ({} events dropped)", device.dropped);
   writer.metadata(pid, 0, "process_name", R"("name":)" + json_string(name));
@@ -96,7 +97,7 @@ void write_device(Writer& writer, std::size_t pid, const DeviceTrace& device, st
 
 void write_chrome_trace(std::ostream& out, std::span<const DeviceTrace> devices) {
   out << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  Writer writer(out);
+  TraceWriter writer(out);
   const std::int64_t origin = first_start(devices);
   for (std::size_t i = 0; i < devices.size(); ++i) write_device(writer, i + 1, devices[i], origin);
   out << "\n]}\n";

@@ -52,9 +52,9 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
 }
 
 /// Search for one measured plan.
-class Finder {
+class ScheduleFinder {
  public:
-  Finder(const TrainingPlan& plan, ScheduleCosts costs) : plan_(plan) {
+  ScheduleFinder(const TrainingPlan& plan, ScheduleCosts costs) : plan_(plan) {
     request_.actor_of_stage = plan.schedule.actor_of_stage;
     request_.microbatches = plan.schedule.microbatches;
     request_.costs = std::move(costs);
@@ -137,7 +137,7 @@ std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
   // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
   scale_to_measured(costs, plan, measured_stages(plan, actions, CollectiveTime::kIncluded));
-  return Finder(plan, std::move(costs)).find(again);
+  return ScheduleFinder(plan, std::move(costs)).find(again);
 }
 
 }  // namespace weft::mesh

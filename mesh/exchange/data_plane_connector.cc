@@ -8,7 +8,7 @@ void DataPlaneConnector::connect() const {
   const Secret secret = Secret::random();  // valid for this epoch only
   std::map<std::string, std::uint32_t> host_ids;
   std::vector<transfer::PeerAddress> peers;
-  for (const Mesh& mesh : meshes_) {
+  for (const ConnectedMesh& mesh : meshes_) {
     std::vector<transfer::DataPlaneSetup> setups;
     for (std::size_t i = 0; i < mesh.ranks; ++i) {
       const std::size_t rank = peers.size() + i;
@@ -22,7 +22,7 @@ void DataPlaneConnector::connect() const {
     for (std::size_t i = 0; i < addresses.size(); ++i)
       peers.push_back({setups[i].device, setups[i].host, std::move(addresses[i])});
   }
-  for (const Mesh& mesh : meshes_) mesh.connect(peers);
+  for (const ConnectedMesh& mesh : meshes_) mesh.connect(peers);
 }
 
 }  // namespace weft::mesh

@@ -48,7 +48,7 @@ class DataPlaneConnector final {
   std::size_t num_ranks() const { return hosts_.size(); }
 
  private:
-  struct Mesh {
+  struct ConnectedMesh {
     std::size_t ranks;
     std::function<std::vector<std::vector<std::byte>>(const std::vector<transfer::DataPlaneSetup>&)>
         open;
@@ -56,7 +56,7 @@ class DataPlaneConnector final {
   };
   const std::uint64_t epoch_;
   const DataInterfaces interfaces_;
-  std::vector<Mesh> meshes_;
+  std::vector<ConnectedMesh> meshes_;
   std::vector<std::string> hosts_;  ///< Host names by rank.
 };
 

@@ -1,11 +1,14 @@
 #include "mesh/executor/checkpoint_endpoint.h"
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/log/log.h"
 #include "mesh/program/checkpoint_programs.h"
+#include "mesh/runtime/wake_flag.h"
 
 namespace weft::mesh {
 
@@ -26,19 +29,12 @@ std::span<float> CheckpointEndpoint::checkpoint_buffer() {
 }
 
 void CheckpointEndpoint::run(const StepRequest& request, const std::function<void()>& on_poll) {
-  const auto bell = std::make_shared<WakeFlag>();
-  const auto interpreter = engine_.begin(request, [bell] {
-    const std::lock_guard lock(bell->mutex);
-    bell->rung = true;
-    bell->changed.notify_one();
-  });
+  const auto wake = std::make_shared<WakeFlag>();
+  const auto interpreter = engine_.begin(request, [wake] { wake->set(); });
   std::optional<Error> failure;
   try {
     while (interpreter->advance() == Interpreter::Progress::kBlocked) {
-      std::unique_lock lock(bell->mutex);
-      bell->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return bell->rung; });
-      bell->rung = false;
-      lock.unlock();
+      wake->wait(std::chrono::milliseconds(20));
       on_poll();
     }
   } catch (...) {

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,12 +35,6 @@ class CheckpointEndpoint final {
    public:
     void read(std::string_view input, Split split, std::uint64_t step, int microbatch,
               int microbatches, const Region& region, std::span<std::byte> out) override;
-  };
-  /// Wake-up flag, set by the transfer thread. Shared with callbacks, which may outlive a run.
-  struct WakeFlag {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool rung = false;  // guarded by mutex
   };
 
   NoBatches batches_;

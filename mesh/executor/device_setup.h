@@ -25,14 +25,14 @@ struct DeviceSetup {
 /// Note that a driver leaves with its devices for a restarted driver: which slots of
 /// InMemoryCheckpoint are complete. A value.
 struct SnapshotManifest {
-  struct Slot {
+  struct SlotEntry {
     std::int64_t step = 0;    ///< Steps done when the slot was filled; 0: incomplete.
     bool on_backups = false;  ///< True if the backup devices' copies are complete too.
-    static constexpr auto fields = weft::fields(&Slot::step, &Slot::on_backups);
+    static constexpr auto fields = weft::fields(&SlotEntry::step, &SlotEntry::on_backups);
   };
   std::uint64_t number = 0;  ///< Grows with each note; 0: no note.
   std::string groups;        ///< Digest of the replica groups of the slots.
-  std::vector<Slot> slots;
+  std::vector<SlotEntry> slots;
   // Reasons from the plan. Copies that it rules out are not allocated.
   std::string no_copies_reason, no_snapshots_reason;
   static constexpr auto fields =

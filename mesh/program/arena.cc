@@ -20,10 +20,10 @@ class TakenBytes final {
 
   void add(std::uint64_t begin, std::uint64_t end) {
     // Merge the new interval with all intervals that overlap or touch it.
-    const auto first = std::ranges::lower_bound(intervals_, begin, {}, &Interval::end);
+    const auto first = std::ranges::lower_bound(intervals_, begin, {}, &TakenInterval::end);
     const auto past =
         std::upper_bound(first, intervals_.end(), end,
-                         [](std::uint64_t at, const Interval& i) { return at < i.begin; });
+                         [](std::uint64_t at, const TakenInterval& i) { return at < i.begin; });
     if (first == past) {
       intervals_.insert(first, {begin, end});
       return;
@@ -35,16 +35,16 @@ class TakenBytes final {
 
   /// Returns the lowest offset >= `from` at which `bytes` bytes are free.
   std::uint64_t first_free(std::uint64_t from, std::uint64_t bytes) const {
-    auto at = std::ranges::upper_bound(intervals_, from, {}, &Interval::end);
+    auto at = std::ranges::upper_bound(intervals_, from, {}, &TakenInterval::end);
     for (; at != intervals_.end() && at->begin < from + bytes; ++at) from = at->end;
     return from;
   }
 
  private:
-  struct Interval {
+  struct TakenInterval {
     std::uint64_t begin = 0, end = 0;
   };
-  std::vector<Interval> intervals_;  // Disjoint, ascending, never adjacent.
+  std::vector<TakenInterval> intervals_;  // Disjoint, ascending, never adjacent.
 };
 
 /// Memory occupied by the placed pieces over time: a segment tree over the times at which pieces
@@ -80,27 +80,27 @@ class Occupancy final {
 
  private:
   /// Range of indices into times_.
-  struct Range {
+  struct TimeRange {
     std::size_t begin = 0, end = 0;
     std::size_t middle() const { return (begin + end) / 2; }
-    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
-    bool lies_in(const Range& other) const { return other.begin <= begin && end <= other.end; }
+    bool meets(const TimeRange& other) const { return begin < other.end && other.begin < end; }
+    bool lies_in(const TimeRange& other) const { return other.begin <= begin && end <= other.end; }
   };
   /// Tree node for a range of times. Its halves are the nodes 2i and 2i + 1.
-  struct Node {
+  struct TimeNode {
     /// Occupied at some time of the range, by pieces that do not cover the parent's range.
     TakenBytes occupied_at_some_time;
     TakenBytes occupied_at_all_times;  ///< Occupied at all times of the range, by the same pieces.
   };
   static constexpr std::size_t kRoot = 1;
 
-  Range times_of(const Lifetime& life) const {
+  TimeRange times_of(const Lifetime& life) const {
     const auto index = [&](auto at) { return static_cast<std::size_t>(at - times_.begin()); };
     return {index(std::ranges::lower_bound(times_, life.first)),
             index(std::ranges::upper_bound(times_, life.last))};
   }
 
-  void collect(std::size_t node, const Range& of_node, const Range& wanted) {
+  void collect(std::size_t node, const TimeRange& of_node, const TimeRange& wanted) {
     if (!of_node.meets(wanted)) return;
     const bool whole = of_node.lies_in(wanted);
     const TakenBytes& taken =
@@ -111,8 +111,8 @@ class Occupancy final {
     collect(2 * node + 1, {of_node.middle(), of_node.end}, wanted);
   }
 
-  void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin,
-            std::uint64_t end) {
+  void take(std::size_t node, const TimeRange& of_node, const TimeRange& needed,
+            std::uint64_t begin, std::uint64_t end) {
     if (!of_node.meets(needed)) return;
     nodes_[node].occupied_at_some_time.add(begin, end);
     if (of_node.lies_in(needed)) {
@@ -124,7 +124,7 @@ class Occupancy final {
   }
 
   std::vector<std::int64_t> times_;
-  std::vector<Node> nodes_;
+  std::vector<TimeNode> nodes_;
   std::vector<const TakenBytes*> overlapping_;
 };
 

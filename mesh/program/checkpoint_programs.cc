@@ -22,7 +22,7 @@ constexpr std::uint64_t kMaxBatches = 1024;
 /// Name prefix of a block's copy in host memory.
 constexpr std::string_view kCopyPrefix = "copy/";
 
-enum class Direction : std::uint8_t { kGather, kScatter };
+enum class CheckpointDirection : std::uint8_t { kGather, kScatter };
 
 /// A parameter on one mesh.
 struct ParameterLocation {
@@ -136,7 +136,7 @@ bool has_replicas(const transfer::ShardMap& map) {
 }
 
 PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece,
-                         const ParameterLocation& place, Direction direction,
+                         const ParameterLocation& place, CheckpointDirection direction,
                          transfer::DeviceId driver, const transfer::Topology& topology) {
   const Shape& shape = value_of(partition, piece.parameter).type.shape;
   const DeviceMesh& mesh = partition.meshes[place.mesh];
@@ -154,7 +154,7 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
     result.rows[shard.device] = {static_cast<std::uint64_t>(skipped), shape_of(*own)};
   }
   const transfer::ShardMap whole{type.shape, {{driver, Region::whole(type.shape)}}};
-  const bool gather = direction == Direction::kGather;
+  const bool gather = direction == CheckpointDirection::kGather;
   const transfer::ReshardTask task{type, gather ? shards : whole, gather ? whole : shards};
   // A gather reads the first replica, as all are equal. A scatter to replicas sends each byte only
   // once from the driver to each host. Without replicas there is no choice.
@@ -169,7 +169,7 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
 /// its moments, or equal blocks of a model.
 class PiecePlans {
  public:
-  PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver,
+  PiecePlans(const Partition& partition, CheckpointDirection direction, transfer::DeviceId driver,
              const transfer::Topology& topology)
       : partition_(partition), direction_(direction), driver_(driver), topology_(topology) {}
 
@@ -185,7 +185,7 @@ class PiecePlans {
  private:
   using Key = std::tuple<Shape, Spec, MeshId, std::int64_t, std::int64_t>;
   const Partition& partition_;
-  const Direction direction_;
+  const CheckpointDirection direction_;
   const transfer::DeviceId driver_;
   const transfer::Topology& topology_;
   std::map<Key, PieceTransfer> plans_;
@@ -194,7 +194,7 @@ class PiecePlans {
 /// Compiler of the programs of one batch in one direction.
 class BatchCompiler {
  public:
-  BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction,
+  BatchCompiler(const Partition& partition, PiecePlans& plans, CheckpointDirection direction,
                 const std::string& name, transfer::DeviceId driver, std::uint64_t buffer_bytes,
                 GatherFrom from)
       : partition_(partition),
@@ -216,7 +216,7 @@ class BatchCompiler {
   }
 
   void add(const CheckpointPiece& piece, const ParameterLocation& place) {
-    const bool gather = direction_ == Direction::kGather;
+    const bool gather = direction_ == CheckpointDirection::kGather;
     const Value& value = value_of(partition_, piece.parameter);
     const std::string block = optimizer_blocks(value.name)[static_cast<std::size_t>(piece.block)];
     const PieceTransfer& planned = plans_.of(piece, place);
@@ -279,7 +279,7 @@ class BatchCompiler {
 
   const Partition& partition_;
   PiecePlans& plans_;
-  const Direction direction_;
+  const CheckpointDirection direction_;
   const GatherFrom from_;
   const transfer::DeviceId driver_;
   const std::uint64_t buffer_bytes_;
@@ -301,14 +301,14 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
   std::uint64_t most = 0;
   for (const auto& pieces : filled)
     if (!pieces.empty()) most = std::max(most, pieces.back().end());
-  PiecePlans gathers(partition, Direction::kGather, driver, topology),
-      scatters(partition, Direction::kScatter, driver, topology);
+  PiecePlans gathers(partition, CheckpointDirection::kGather, driver, topology),
+      scatters(partition, CheckpointDirection::kScatter, driver, topology);
   std::vector<CheckpointBatch> batches;
   for (std::size_t i = 0; i < filled.size(); ++i) {
-    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i),
-                         driver, most, from);
-    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i),
-                          driver, most, from);
+    BatchCompiler gather(partition, gathers, CheckpointDirection::kGather,
+                         fmt::format("gather.{}", i), driver, most, from);
+    BatchCompiler scatter(partition, scatters, CheckpointDirection::kScatter,
+                          fmt::format("scatter.{}", i), driver, most, from);
     for (const CheckpointPiece& piece : filled[i]) {
       for (const ParameterLocation& place : places[piece.parameter]) {
         if (place.is_home) gather.add(piece, place);

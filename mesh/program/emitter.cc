@@ -114,7 +114,7 @@ std::uint32_t Emitter::start(std::uint32_t transfer, int microbatch,
 void Emitter::wait(std::uint32_t handle) {
   const auto found = pending_.find(handle);
   if (found == pending_.end()) return;
-  const Pending pending = found->second;
+  const StartedTransfer pending = found->second;
   pending_.erase(found);
   if (pending.source) use(*pending.source);
   if (pending.destination) {

@@ -63,7 +63,7 @@ class Emitter {
                    std::vector<bool>& removed);
 
   /// Buffers of a started transfer.
-  struct Pending {
+  struct StartedTransfer {
     std::optional<std::uint32_t> source;
     std::optional<std::uint32_t> destination;
   };
@@ -71,7 +71,7 @@ class Emitter {
   Program program_;
   std::map<std::string, std::int32_t> persistent_index_;
   /// Transfers in flight, by handle.
-  std::map<std::uint32_t, Pending> pending_;
+  std::map<std::uint32_t, StartedTransfer> pending_;
   /// Handle of the transfer that fills a buffer, by buffer.
   std::map<std::uint32_t, std::uint32_t> filled_by_;
   /// First and last instruction that use a buffer, by buffer; -1 before use.

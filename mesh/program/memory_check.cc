@@ -17,7 +17,7 @@ namespace weft::mesh {
 namespace {
 
 /// Byte range of the arena or of a persistent block.
-struct Place {
+struct MemoryRange {
   std::int32_t persistent = -1;
   std::uint64_t begin = 0, end = 0;
 };
@@ -25,15 +25,15 @@ struct Place {
 /// Byte ranges of transfers in flight, sorted by address. Thousands may be in flight at a time.
 class InFlightRanges {
  public:
-  void add(const Place& place, std::uint32_t handle) {
+  void add(const MemoryRange& place, std::uint32_t handle) {
     ends_[{place.persistent, place.begin, handle}] = place.end;
     longest_ = std::max(longest_, place.end - place.begin);
   }
-  void remove(const Place& place, std::uint32_t handle) {
+  void remove(const MemoryRange& place, std::uint32_t handle) {
     ends_.erase({place.persistent, place.begin, handle});
   }
   /// Returns the lowest handle whose range overlaps `touched`.
-  std::optional<std::uint32_t> first_overlapping(const Place& touched) const {
+  std::optional<std::uint32_t> first_overlapping(const MemoryRange& touched) const {
     std::optional<std::uint32_t> first;
     const std::uint64_t from = touched.begin - std::min(touched.begin, longest_);
     for (auto at = ends_.lower_bound({touched.persistent, from, 0});
@@ -63,7 +63,7 @@ class MemoryCheck {
 
  private:
   struct Transferring {
-    std::optional<Place> source, destination;
+    std::optional<MemoryRange> source, destination;
     std::uint32_t transfer = 0;
   };
 
@@ -112,7 +112,7 @@ class MemoryCheck {
     under_way_.erase(found);
   }
 
-  Place place(std::uint32_t index) const {
+  MemoryRange place(std::uint32_t index) const {
     const Buffer& buffer = program_.buffers[index];
     return {buffer.persistent, buffer.offset, buffer.offset + buffer.type.bytes()};
   }
@@ -123,7 +123,7 @@ class MemoryCheck {
   }
 
   void write(std::uint32_t buffer) const {
-    const Place touched = place(buffer);
+    const MemoryRange touched = place(buffer);
     const auto fills = destinations_.first_overlapping(touched),
                reads = sources_.first_overlapping(touched);
     if (fills && (!reads || *fills <= *reads)) fail("writes", buffer, "fills", *fills);

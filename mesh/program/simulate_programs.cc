@@ -19,7 +19,7 @@ class ProgramTasks {
                const Traffic& traffic)
       : programs_(programs),
         traffic_(traffic),
-        devices_(programs.size(), Device{TaskChain(tasks_)}) {
+        devices_(programs.size(), SimulatedDevice{TaskChain(tasks_)}) {
     if (seconds.size() != programs.size()) {
       throw_error(ErrorCode::kInvalidArgument, "expected durations of {} programs, got those of {}",
                   programs.size(), seconds.size());
@@ -55,31 +55,31 @@ class ProgramTasks {
   }
 
  private:
-  struct Device {
+  struct SimulatedDevice {
     TaskChain chain;
     std::optional<TaskId> last_run = {};          ///< Task that ends with the last Run.
     std::vector<TaskId> starts = {}, waits = {};  ///< Tasks by handle.
   };
   /// A device's share of a transfer.
-  struct Part {
+  struct TransferShare {
     std::size_t program = 0;
     std::uint32_t handle = 0;
   };
   /// One of a movement's devices and the devices behind it. They complete the movement together.
   struct Group {
-    std::optional<Part> first;
-    std::vector<Part> all;
+    std::optional<TransferShare> first;
+    std::vector<TransferShare> all;
   };
   /// A movement for one microbatch.
   struct Instance {
-    const Traffic::Movement* movement = nullptr;
-    std::vector<Group> groups;  ///< Groups, indexed as Movement::devices.
+    const Traffic::FlowMovement* movement = nullptr;
+    std::vector<Group> groups;  ///< Groups, indexed as FlowMovement::devices.
     std::size_t order = 0;      ///< Number of the sender's Start among all Starts.
   };
 
   void add_device(std::size_t index, const std::vector<double>& seconds) {
     const std::vector<Instruction>& instructions = programs_[index].instructions;
-    Device& device = devices_[index];
+    SimulatedDevice& device = devices_[index];
     device.starts.resize(programs_[index].num_handles);
     device.waits.resize(programs_[index].num_handles);
     std::size_t past_last_run = 0;
@@ -120,17 +120,17 @@ class ProgramTasks {
       const auto [first, is_new] =
           first_instance_.try_emplace({op, start->microbatch}, instances_.size());
       if (is_new) {
-        for (const Traffic::Movement& movement : movements->second) {
+        for (const Traffic::FlowMovement& movement : movements->second) {
           instances_.push_back({&movement, std::vector<Group>(movement.devices.size()), 0});
         }
       }
       ++starts_;
       for (std::size_t i = 0; i < movements->second.size(); ++i) {
-        const Traffic::Movement& movement = movements->second[i];
+        const Traffic::FlowMovement& movement = movements->second[i];
         const std::optional<std::size_t> group = group_of(program.device, movement);
         if (!group) continue;
         Instance& instance = instances_[first->second + i];
-        const Part part{index, start->handle};
+        const TransferShare part{index, start->handle};
         instance.groups[*group].all.push_back(part);
         if (movement.devices[*group] == program.device) instance.groups[*group].first = part;
         if (!movement.queue || movement.queue->device == program.device) instance.order = starts_;
@@ -139,9 +139,9 @@ class ProgramTasks {
   }
 
   static std::optional<std::size_t> group_of(transfer::DeviceId device,
-                                             const Traffic::Movement& movement) {
+                                             const Traffic::FlowMovement& movement) {
     const auto behind =
-        std::ranges::find(movement.behind, device, &Traffic::Movement::LocalReceiver::device);
+        std::ranges::find(movement.behind, device, &Traffic::FlowMovement::LocalReceiver::device);
     const transfer::DeviceId first = behind != movement.behind.end() ? behind->from : device;
     const auto found = std::ranges::find(movement.devices, first);
     if (found == movement.devices.end()) return std::nullopt;
@@ -155,7 +155,7 @@ class ProgramTasks {
   }
 
   void add_movement(const Instance& instance) {
-    const Traffic::Movement& movement = *instance.movement;
+    const Traffic::FlowMovement& movement = *instance.movement;
     Movement made;
     made.amount = movement.bytes;
     for (const auto& crossing : movement.crossings)
@@ -168,7 +168,7 @@ class ProgramTasks {
     std::vector<TaskId> waits;
     for (std::size_t i = 0; i < instance.groups.size(); ++i) {
       const transfer::DeviceId device = movement.devices[i];
-      const std::optional<Part>& first = instance.groups[i].first;
+      const std::optional<TransferShare>& first = instance.groups[i].first;
       const TaskId start = first ? start_of(*first) : unstarted_task();
       if (queued && device != movement.queue->device)
         made.receivers.push_back({start, buffer(movement.queue->device, device)});
@@ -177,19 +177,21 @@ class ProgramTasks {
     const TaskId task = tasks_.add(std::move(made));
     for (const TaskId start : waits) tasks_.add_dependency(task, start);
     for (const Group& group : instance.groups) {
-      for (const Part& part : group.all) {
+      for (const TransferShare& part : group.all) {
         const TaskId wait = devices_[part.program].waits[part.handle];
         tasks_.add_dependency(wait, task);
-        for (const Part& other : group.all) tasks_.add_dependency(wait, start_of(other));
+        for (const TransferShare& other : group.all) tasks_.add_dependency(wait, start_of(other));
       }
     }
   }
 
-  double places_in(const Traffic::Movement::Queue& queue) const {
+  double places_in(const Traffic::FlowMovement::SendQueue& queue) const {
     return queue.places != 0 ? queue.places : traffic_.queue_places.at(queue.index);
   }
 
-  TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
+  TaskId start_of(const TransferShare& part) const {
+    return devices_[part.program].starts[part.handle];
+  }
 
   /// Returns a task that never ends, in place of a missing Start.
   TaskId unstarted_task() {
@@ -209,7 +211,7 @@ class ProgramTasks {
 
   void check_done(std::size_t index, const TaskTimes& times) const {
     const Program& program = programs_[index];
-    const Device& device = devices_[index];
+    const SimulatedDevice& device = devices_[index];
     if (const auto last = device.chain.last(); !last || times.has_ended[last->value()]) return;
     for (const Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<Start>(&instruction);
@@ -223,7 +225,7 @@ class ProgramTasks {
   const std::vector<Program>& programs_;
   const Traffic& traffic_;
   TaskGraph tasks_;
-  std::vector<Device> devices_;
+  std::vector<SimulatedDevice> devices_;
   /// First index into instances_, by (op, microbatch).
   std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;
   std::vector<Instance> instances_;

@@ -89,7 +89,7 @@ class TrafficBuilder {
 
   Traffic run(const std::vector<Program>& programs) {
     for (const auto& [op, whole] : whole_transfers(programs)) {
-      std::vector<Traffic::Movement>& movements = traffic_.movements[op];
+      std::vector<Traffic::FlowMovement>& movements = traffic_.movements[op];
       std::vector<transfer::Flow> flows;
       for (const auto& [id, flow] : whole.flows) flows.push_back(flow);
       if (!whole.reducing.empty()) {
@@ -104,8 +104,8 @@ class TrafficBuilder {
  private:
   /// Returns the movement of all devices of the flows. Alone, it takes as long as
   /// transfer::simulate() says.
-  Traffic::Movement movement(std::span<const transfer::Flow> flows) const {
-    Traffic::Movement result;
+  Traffic::FlowMovement movement(std::span<const transfer::Flow> flows) const {
+    Traffic::FlowMovement result;
     std::set<transfer::DeviceId> devices;
     for (const transfer::Flow& flow : flows) {
       devices.insert(flow.root);
@@ -130,8 +130,8 @@ class TrafficBuilder {
     return result;
   }
 
-  Traffic::Movement movement_of(const transfer::Flow& flow, const WholeTransfer& whole) const {
-    Traffic::Movement result = movement({&flow, 1});
+  Traffic::FlowMovement movement_of(const transfer::Flow& flow, const WholeTransfer& whole) const {
+    Traffic::FlowMovement result = movement({&flow, 1});
     const std::optional<transfer::DeviceId> sender = sender_of(flow);
     if (!sender) return result;
     result.queue = {sender->value(), *sender, whole.places.at(*sender)};
@@ -148,7 +148,7 @@ class TrafficBuilder {
 
   /// Fills `devices` and `behind`: a device that gets the flow inside its host is behind the host's
   /// device at which the flow enters or leaves.
-  void part_devices(const transfer::Flow& flow, Traffic::Movement& movement) const {
+  void part_devices(const transfer::Flow& flow, Traffic::FlowMovement& movement) const {
     std::set<transfer::DeviceId> in_front{flow.root};
     for (const transfer::FlowEdge& edge : flow.edges) {
       if (between_hosts(edge)) in_front.insert({edge.parent, edge.child});

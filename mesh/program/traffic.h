@@ -19,7 +19,7 @@ struct Traffic {
   /// all of its devices have started the transfer, or once its sender has, as far as the others can
   /// buffer it. A device completes it when the movement has ended and all devices behind that
   /// device have started the transfer. Replicas without a common flow start and end independently.
-  struct Movement {
+  struct FlowMovement {
     struct Crossing {
       std::uint32_t link = 0;
       double bytes_per_byte = 1;  ///< Bytes over this link per byte of the movement.
@@ -31,13 +31,13 @@ struct Traffic {
     double weight = 1;                ///< Weight of its share on links that it shares with others.
     /// Send queue. The movement holds one place while it moves. The order of Starts on `device` is
     /// the order of the queue.
-    struct Queue {
+    struct SendQueue {
       std::uint32_t index = 0;
       transfer::DeviceId device;
       /// The movement moves while fewer than this many are ahead of it; 0: see `queue_places`.
       std::size_t places = 0;
     };
-    std::optional<Queue> queue;
+    std::optional<SendQueue> queue;
     /// Message size in bytes of a flow that is sent directly from the queue's device, if receivers
     /// buffer its messages before they start the transfer; otherwise 0.
     double eager_chunk = 0;
@@ -51,7 +51,7 @@ struct Traffic {
   };
 
   /// Movements by Transfer::op, in the order in which they compete.
-  std::map<std::uint32_t, std::vector<Movement>> movements;
+  std::map<std::uint32_t, std::vector<FlowMovement>> movements;
   std::vector<double> link_rates;  ///< Bytes per second, by link.
   /// Movements of a queue that may move at the same time, by queue.
   std::vector<std::size_t> queue_places;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -16,6 +16,12 @@
 #include "mesh/runtime/initialize.h"
 
 namespace weft::mesh {
+namespace {
+
+/// Longest wait for asynchronous devices, as a wire may need polling.
+constexpr auto kWirePollInterval = std::chrono::milliseconds(1);
+
+}  // namespace
 
 /// State of one device without a process of its own.
 struct InProcessTraining::DeviceSide {
@@ -48,29 +54,10 @@ struct InProcessTraining::DeviceSide {
   std::map<std::string, const Program*> programs;
 };
 
-/// Wake-up flag. Shared with callbacks, which may outlive a run.
-struct InProcessTraining::WakeFlag {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool rung = false;  // guarded by mutex
-
-  void ring() {
-    const std::lock_guard lock(mutex);
-    rung = true;
-    changed.notify_one();
-  }
-  /// Waits for ring(), at most 1 ms, as a wire may need polling.
-  void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return rung; });
-    rung = false;
-  }
-};
-
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches,
                                      std::uint64_t seed, const transfer::LoopbackOptions& options,
                                      Device* device, const InProcessCollectives& collectives)
-    : plan_(&plan), batches_(batches), hub_(options), bell_(std::make_shared<WakeFlag>()) {
+    : plan_(&plan), batches_(batches), hub_(options), wake_flag_(std::make_shared<WakeFlag>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver computes in host memory.
@@ -162,18 +149,18 @@ StepResult InProcessTraining::run(StepRequest request) {
 }
 
 /// One execution of a program on all devices that have it: advances their interpreters in turns.
-class InProcessTraining::Execution {
+class InProcessTraining::ProgramExecution {
  public:
   /// Throws Error(kNotFound) if no device has the program.
-  Execution(const std::vector<std::unique_ptr<DeviceSide>>& sides, const StepRequest& request,
-            const std::shared_ptr<WakeFlag>& bell)
-      : sides_(sides), bell_(bell) {
+  ProgramExecution(const std::vector<std::unique_ptr<DeviceSide>>& sides,
+                   const StepRequest& request, const std::shared_ptr<WakeFlag>& wake_flag)
+      : sides_(sides), wake_flag_(wake_flag) {
     for (const auto& side : sides) {
       const auto program = side->programs.find(request.program);
       if (program == side->programs.end()) continue;
       programs_.push_back(program->second);
       interpreters_.push_back(std::make_unique<Interpreter>(
-          *program->second, request, side->resources, [bell] { bell->ring(); }));
+          *program->second, request, side->resources, [wake_flag] { wake_flag->set(); }));
     }
     if (interpreters_.empty())
       throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
@@ -188,7 +175,7 @@ class InProcessTraining::Execution {
       const bool moved = advance();
       const bool computing = std::ranges::any_of(
           interpreters_, [](const auto& interpreter) { return interpreter->device_busy(); });
-      if (!moved && computing) bell_->wait();
+      if (!moved && computing) wake_flag_->wait(kWirePollInterval);
       // A shuffled loopback may delay messages for some polls.
       idle_rounds = moved || computing ? 0 : idle_rounds + 1;
       if (idle_rounds > kMaxIdleRounds) throw_deadlock();
@@ -242,7 +229,7 @@ class InProcessTraining::Execution {
   }
 
   const std::vector<std::unique_ptr<DeviceSide>>& sides_;
-  const std::shared_ptr<WakeFlag>& bell_;
+  const std::shared_ptr<WakeFlag>& wake_flag_;
   std::vector<const Program*> programs_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
   std::vector<bool> done_;
@@ -251,7 +238,7 @@ class InProcessTraining::Execution {
 std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
   const std::lock_guard lock(mutex_);
   request.execution_number = ++runs_;
-  Execution execution(sides_, request, bell_);
+  ProgramExecution execution(sides_, request, wake_flag_);
   try {
     execution.run();
   } catch (...) {

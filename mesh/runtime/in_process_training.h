@@ -13,6 +13,7 @@
 #include "mesh/runtime/batch_source.h"
 #include "mesh/runtime/interpreter.h"
 #include "mesh/runtime/training_engine.h"
+#include "mesh/runtime/wake_flag.h"
 #include "transfer/nccl/collective_queue.h"
 #include "transfer/nccl/communicator_cache.h"
 #include "transfer/wire/loopback_hub.h"
@@ -60,8 +61,7 @@ class InProcessTraining final : public TrainingEngine {
 
  private:
   struct DeviceSide;
-  struct WakeFlag;
-  class Execution;
+  class ProgramExecution;
 
   void open_communicators(const TrainingPlan& plan);
   /// Runs a program that only moves data.
@@ -73,7 +73,7 @@ class InProcessTraining final : public TrainingEngine {
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
   CpuDevice cpu_;
-  const std::shared_ptr<WakeFlag> bell_;  ///< Notified by asynchronous devices.
+  const std::shared_ptr<WakeFlag> wake_flag_;  ///< Notified by asynchronous devices.
   transfer::CommunicatorCache ledger_;
   /// Devices by DeviceId; the last is the driver.
   std::vector<std::unique_ptr<DeviceSide>> sides_;

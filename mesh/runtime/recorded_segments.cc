@@ -23,7 +23,7 @@ const CaptureSegment* RecordedSegments::Graphs::beginning_at(std::size_t instruc
 
 void RecordedSegments::Graphs::queue(const CaptureSegment& segment, Stream& stream,
                                      const std::function<void()>& work) {
-  Recorded& recorded = recorded_[segment.work];
+  RecordedSegment& recorded = recorded_[segment.work];
   if (recorded.recording != nullptr) return stream.replay(*recorded.recording);
   const std::size_t instructions = segment.end - segment.begin;
   if (!recorded.queued_before || !all_.records_ || instructions > all_.recordable_instructions_) {
@@ -62,7 +62,7 @@ void RecordedSegments::forget(const std::string& program) {
   const auto found = programs_.find(program);
   if (found == programs_.end()) return;
   if (stream_ != nullptr) stream_->synchronize();
-  for (const Graphs::Recorded& recorded : found->second.recorded_)
+  for (const Graphs::RecordedSegment& recorded : found->second.recorded_)
     recordable_instructions_ += recorded.instructions;
   programs_.erase(found);
 }

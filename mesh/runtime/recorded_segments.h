@@ -45,7 +45,7 @@ class RecordedSegments final {
 
    private:
     friend class RecordedSegments;
-    struct Recorded {
+    struct RecordedSegment {
       bool queued_before = false;
       std::size_t instructions = 0;  ///< Number of recorded instructions.
       std::unique_ptr<Recording> recording;
@@ -53,7 +53,7 @@ class RecordedSegments final {
     RecordedSegments& all_;
     std::size_t instructions_;  ///< Number of the program's instructions.
     std::vector<CaptureSegment> segments_;
-    std::vector<Recorded> recorded_;  ///< Recordings by CaptureSegment::work.
+    std::vector<RecordedSegment> recorded_;  ///< Recordings by CaptureSegment::work.
   };
 
   /// Returns the program's recordings. Valid until forget() of its name.

@@ -25,7 +25,7 @@ void Storage::provide(const Program& program, Stream& stream) {
         on_host ? device_.allocate_staging(persistent.bytes) : device_.allocate(persistent.bytes);
     if (on_host) std::memset(memory.data(), 0, memory.size());
     else stream.fill_zero({memory.data(), memory.size()});
-    blocks_.emplace(persistent.name, Block{std::move(memory), persistent.place});
+    blocks_.emplace(persistent.name, StoredBlock{std::move(memory), persistent.place});
   }
   if (arena_.size() < program.arena_bytes) {
     graphs_.forget_all();
@@ -36,7 +36,7 @@ void Storage::provide(const Program& program, Stream& stream) {
   stream.synchronize();
 }
 
-Storage::Block& Storage::find(const std::string& name) {
+Storage::StoredBlock& Storage::find(const std::string& name) {
   const auto found = blocks_.find(name);
   if (found == blocks_.end())
     throw_error(ErrorCode::kNotFound, "there is no block '{}' on this device", name);
@@ -44,7 +44,7 @@ Storage::Block& Storage::find(const std::string& name) {
 }
 
 std::span<std::byte> Storage::block(const std::string& name) {
-  const Block& found = find(name);
+  const StoredBlock& found = find(name);
   if (!device_.is_host_memory() && found.place == MemoryKind::kDevice) {
     throw_error(ErrorCode::kFailedPrecondition,
                 "block '{}' is in the memory of {}, which the host cannot access; run a program "

@@ -34,14 +34,14 @@ class Storage final {
   RecordedSegments& graphs() { return graphs_; }
 
  private:
-  struct Block {
+  struct StoredBlock {
     DeviceMemory memory;
     MemoryKind place = MemoryKind::kDevice;
   };
-  Block& find(const std::string& name);
+  StoredBlock& find(const std::string& name);
 
   Device& device_;
-  std::map<std::string, Block> blocks_;
+  std::map<std::string, StoredBlock> blocks_;
   DeviceMemory arena_;
   RecordedSegments graphs_;
 };

@@ -8,7 +8,7 @@
 namespace weft::mesh {
 namespace {
 
-struct Slot {
+struct ChunkMicrobatch {
   int chunk = 0;
   int microbatch = 0;
 };
@@ -16,9 +16,9 @@ struct Slot {
 /// Order in which microbatches pass an actor's chunks: group by group, each group through chunk 0,
 /// then through chunk 1, ...
 struct VirtualOrder {
-  std::vector<Slot> forwards;
-  std::vector<Slot> backwards;  ///< The same with chunks in reverse.
-  int group = 1;                ///< Size of the largest group.
+  std::vector<ChunkMicrobatch> forwards;
+  std::vector<ChunkMicrobatch> backwards;  ///< The same with chunks in reverse.
+  int group = 1;                           ///< Size of the largest group.
 };
 
 VirtualOrder virtual_order(const ScheduleRequest& request) {
@@ -62,7 +62,7 @@ template <typename Fill>
 Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
   Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
   for (int actor = 0; actor < request.actors; ++actor) {
-    fill(actor, [&](ActionKind kind, const Slot& slot) {
+    fill(actor, [&](ActionKind kind, const ChunkMicrobatch& slot) {
       schedule.actors[actor].push_back(
           {slot.chunk * request.actors + actor, kind, slot.microbatch});
     });
@@ -98,10 +98,12 @@ Schedule make_interleaved_1f1b(const ScheduleRequest& request) {
 Schedule make_breadth_first(const ScheduleRequest& request) {
   return make_looped(request, [&](int, const auto& add) {
     for (int chunk = 0; chunk < request.chunks; ++chunk) {
-      for (int i = 0; i < request.microbatches; ++i) add(ActionKind::kForward, Slot{chunk, i});
+      for (int i = 0; i < request.microbatches; ++i)
+        add(ActionKind::kForward, ChunkMicrobatch{chunk, i});
     }
     for (int chunk = request.chunks - 1; chunk >= 0; --chunk) {
-      for (int i = 0; i < request.microbatches; ++i) add(ActionKind::kBackward, Slot{chunk, i});
+      for (int i = 0; i < request.microbatches; ++i)
+        add(ActionKind::kBackward, ChunkMicrobatch{chunk, i});
     }
   });
 }

@@ -27,15 +27,15 @@ std::vector<int> by_tick(const ActionGraph& graph) {
   return result;
 }
 
-struct Transfer {
+struct ActionTransfer {
   int producer = 0;
   int consumer = 0;
   int edge = 0;
 };
 
 /// Returns the transfers to an action from other actors, in the order of its needs.
-std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
-  std::vector<Transfer> transfers;
+std::vector<ActionTransfer> transfers_to(const ActionGraph& graph, int node) {
+  std::vector<ActionTransfer> transfers;
   for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
     if (need.edge >= 0 && graph.actor(need.node) != graph.actor(node))
       transfers.push_back({need.node, node, need.edge});
@@ -49,10 +49,10 @@ class OperationLists {
   explicit OperationLists(const ActionGraph& graph) : graph_(graph), lists_(graph.num_actors()) {}
 
   void run(int node) { list_of(node).push_back({Operation::What::kRun, graph_.action(node)}); }
-  void send(const Transfer& one) {
+  void send(const ActionTransfer& one) {
     add_half(Operation::What::kSend, one, one.producer, one.consumer);
   }
-  void receive(const Transfer& one) {
+  void receive(const ActionTransfer& one) {
     add_half(Operation::What::kReceive, one, one.consumer, one.producer);
   }
   LoweredSchedule take() { return std::move(lists_); }
@@ -60,7 +60,7 @@ class OperationLists {
  private:
   std::vector<Operation>& list_of(int node) { return lists_[graph_.actor(node)]; }
 
-  void add_half(Operation::What what, const Transfer& one, int own, int other) {
+  void add_half(Operation::What what, const ActionTransfer& one, int own, int other) {
     const bool backward = graph_.action(one.consumer).kind != ActionKind::kForward;
     list_of(own).push_back({what, graph_.action(own), one.edge, backward,
                             graph_.action(own).microbatch, graph_.actor(other)});
@@ -86,15 +86,16 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
                 describe_cycle(graph, cycle));
   }
-  std::vector<std::vector<Transfer>> made_by(graph.size());
+  std::vector<std::vector<ActionTransfer>> made_by(graph.size());
   for (int node = 0; node < graph.size(); ++node) {
-    for (const Transfer& one : transfers_to(graph, node)) made_by[one.producer].push_back(one);
+    for (const ActionTransfer& one : transfers_to(graph, node))
+      made_by[one.producer].push_back(one);
   }
   OperationLists lists(graph);
   if (order == TransferOrder::kTotalOrder) {
     for (const int node : by_tick(graph)) {
       lists.run(node);
-      for (const Transfer& one : made_by[node]) {
+      for (const ActionTransfer& one : made_by[node]) {
         lists.send(one);
         lists.receive(one);
       }
@@ -102,9 +103,9 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     return lists.take();
   }
   for (int node = 0; node < graph.size(); ++node) {
-    for (const Transfer& one : transfers_to(graph, node)) lists.receive(one);
+    for (const ActionTransfer& one : transfers_to(graph, node)) lists.receive(one);
     lists.run(node);
-    for (const Transfer& one : made_by[node]) lists.send(one);
+    for (const ActionTransfer& one : made_by[node]) lists.send(one);
   }
   return lists.take();
 }

@@ -87,7 +87,7 @@ class Sweep {
   }
 
   void hold_tensors() {
-    for (const MemoryTimes::Transfer& one : times_.transfers) {
+    for (const MemoryTimes::TransferTimes& one : times_.transfers) {
       const double bytes = costs_.edges[one.edge].edge.bytes;
       memory_of(one.producer).hold(one.made, one.end, bytes);
       memory_of(one.consumer).hold(one.start, times_.action_end[one.consumer], bytes);

@@ -44,7 +44,7 @@ class Reporter {
     simulation.step_time = step_end(simulation);
     if (options_.details) {
       for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
-        const StepGraph::Transfer& one = graph_.transfer_of(node);
+        const StepGraph::TensorTransfer& one = graph_.transfer_of(node);
         simulation.transfers.push_back(
             {one.edge, one.backward, actions_.action(one.producer).microbatch,
              actions_.actor(one.producer), actions_.actor(one.consumer), start_[node], end_[node]});
@@ -98,7 +98,7 @@ class Reporter {
   void add_blocking_transfers(ScheduleSimulation& simulation) const {
     if (!options_.blocking) return;
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
-      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      const StepGraph::TensorTransfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
         simulation.actors[actions_.actor(end)].exposed_transfer_time += graph_.duration(node);
       }
@@ -122,7 +122,7 @@ class Reporter {
       if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
-      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      const StepGraph::TensorTransfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
         double& over = (options_.blocking ? computed : sent)[actions_.actor(end)];
         over = std::max(over, end_[node]);
@@ -187,7 +187,7 @@ class Reporter {
       times.action_end.push_back(action_end(action));
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
-      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      const StepGraph::TensorTransfer& one = graph_.transfer_of(node);
       times.transfers.push_back(
           {one.edge, one.producer, one.consumer, end_[one.made_by], start_[node], end_[node]});
     }

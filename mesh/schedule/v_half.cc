@@ -93,12 +93,12 @@ int peak_memory(const std::vector<int>& line, bool weights_float) {
 }
 
 /// Task of an actor for a microbatch; for kWeight, `index` is the number of the weight gradient.
-struct Place {
+struct ScheduledTask {
   int tick = 0;
   int actor = 0;
   int task = 0;
   int index = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const ScheduledTask&, const ScheduledTask&) = default;
 };
 
 /// Detects the phases of a pipeline from its tasks in order of time.
@@ -111,7 +111,7 @@ class PhaseTracker {
   /// Returns the phase of a task. The first actor's last task of a microbatch ends ramp-up. An
   /// actor's last forward ends the steady phase, which is empty if the first actor has started all
   /// forwards before.
-  Phase phase_of(const Place& place) {
+  Phase phase_of(const ScheduledTask& place) {
     const bool last_forward = place.task == kF0 && place.index == microbatches_ - 1;
     if (phase_ == Phase::kRampUp && place.actor == 0 && place.task == kI0)
       phase_ = all_forwards_begun_ ? Phase::kRampDown : Phase::kSteady;
@@ -191,8 +191,8 @@ class VPipeline {
  private:
   using Phase = PhaseTracker::Phase;
 
-  std::vector<Place> places() const {
-    std::vector<Place> result;
+  std::vector<ScheduledTask> places() const {
+    std::vector<ScheduledTask> result;
     for (std::size_t actor = 0; actor < tables_.size(); ++actor) {
       const auto add = [&](int task, const std::vector<int>& ticks) {
         for (std::size_t i = 0; i < ticks.size(); ++i)
@@ -212,7 +212,7 @@ class VPipeline {
 
   /// Returns the last tick of a task's dependencies, or -1. `inputs`: ticks of each actor's input
   /// gradients so far, ascending.
-  int needed(const Place& place, const std::vector<std::vector<int>>& inputs) {
+  int needed(const ScheduledTask& place, const std::vector<std::vector<int>>& inputs) {
     int last = -1;
     const auto after = [&](int actor, int task, int index) {
       last = std::max(last, tick(actor, task, index));
@@ -242,7 +242,7 @@ class VPipeline {
     }
     std::vector<std::vector<int>> inputs(tables_.size());
     PhaseTracker tracker(microbatches_);
-    for (const Place& place : places()) {
+    for (const ScheduledTask& place : places()) {
       const Phase phase = tracker.phase_of(place);
       if (phase == Phase::kRampDown || (phase == Phase::kRampUp && weights_in_place))
         move(place, needed(place, inputs) + 1, lines[place.actor], limit, !weights_in_place);
@@ -254,7 +254,7 @@ class VPipeline {
     }
   }
 
-  void move(const Place& place, int earliest, std::vector<int>& line, int limit,
+  void move(const ScheduledTask& place, int earliest, std::vector<int>& line, int limit,
             bool weights_float) {
     for (int to = earliest; to < place.tick; ++to) {
       if (line[to] != kIdle) continue;
@@ -271,7 +271,7 @@ class VPipeline {
   void compact() {
     std::vector<int> free_from(tables_.size(), 0);
     std::vector<std::vector<int>> inputs(tables_.size());
-    for (const Place& place : places()) {
+    for (const ScheduledTask& place : places()) {
       int& from = free_from[place.actor];
       from = std::max(from, needed(place, inputs) + 1);
       tick(place.actor, place.task, place.index) = from;

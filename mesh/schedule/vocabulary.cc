@@ -24,7 +24,7 @@ class Passes {
   explicit Passes(const Schedule& schedule) : schedule_(schedule) {
     const std::size_t microbatches = schedule.microbatches;
     for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
-      Row& row = rows_.emplace_back();
+      ActorPasses& row = rows_.emplace_back();
       for (const Action& action : schedule.actors[actor]) {
         if (!is_vocabulary_pass(action.kind)) continue;
         check_name(row, actor, action);
@@ -53,7 +53,7 @@ class Passes {
   }
 
  private:
-  struct Row {
+  struct ActorPasses {
     std::optional<Action> named;
     std::array<std::vector<bool>, std::size(kPasses)> seen;
   };
@@ -62,7 +62,7 @@ class Passes {
     return std::ranges::find(kPasses, kind) - std::begin(kPasses);
   }
 
-  void check_name(Row& row, std::size_t actor, const Action& action) const {
+  void check_name(ActorPasses& row, std::size_t actor, const Action& action) const {
     if (!row.named) row.named = action;
     if (row.named->stage == action.stage) return;
     throw_error(ErrorCode::kInvalidArgument,
@@ -72,7 +72,7 @@ class Passes {
   }
 
   const Schedule& schedule_;
-  std::vector<Row> rows_;
+  std::vector<ActorPasses> rows_;
   std::array<bool, std::size(kPasses)> any_ = {};
 };
 

@@ -71,7 +71,7 @@ class PassScheduler {
       exchange->assign(base.microbatches, {actors, 0});
     for (std::size_t actor = 0; actor < actors; ++actor) {
       result_.actors[actor].clear();
-      Actor& own = actors_.emplace_back();
+      ActorState& own = actors_.emplace_back();
       own.next = graph_.first(actor);
       own.pass_stage = std::ranges::find(base.actor_of_stage, actor) - base.actor_of_stage.begin();
     }
@@ -104,12 +104,12 @@ class PassScheduler {
  private:
   /// Number of a microbatch's passes that have not run yet, over all actors, and the end of the
   /// last one.
-  struct Progress {
+  struct PassProgress {
     std::size_t left = 0;
     double end = 0;
   };
-  using Exchange = std::vector<Progress>;
-  struct Actor {
+  using Exchange = std::vector<PassProgress>;
+  struct ActorState {
     int next = 0;        ///< Next node of the base schedule.
     int pass_stage = 0;  ///< Stage whose number its passes carry.
     double free_at = 0;
@@ -122,7 +122,7 @@ class PassScheduler {
   int microbatches() const { return base_.microbatches; }
 
   bool is_over(std::size_t actor) const {
-    const Actor& own = actors_[actor];
+    const ActorState& own = actors_[actor];
     const int backwards = training_ ? microbatches() : 0;
     return own.next == graph_.first(actor + 1) && own.inputs == microbatches() &&
            own.scores == microbatches() && own.grads == backwards && own.input_grads == backwards;
@@ -133,7 +133,7 @@ class PassScheduler {
   // Arrival times; kUnknown until they are determined.
 
   double arrival(const Exchange& exchange, int microbatch) const {
-    const Progress& all = exchange[microbatch];
+    const PassProgress& all = exchange[microbatch];
     return all.left == 0 ? all.end + vocabulary_transfer_ : kUnknown;
   }
   double base_end(ActionKind kind, int stage, int microbatch) const {
@@ -143,7 +143,7 @@ class PassScheduler {
   double scores_ready(int microbatch) const {
     return base_end(ActionKind::kForward, base_.stages - 1, microbatch) + vocabulary_transfer_;
   }
-  double base_ready(const Actor& own, int node) const {
+  double base_ready(const ActorState& own, int node) const {
     double ready = 0;
     for (const ActionGraph::ActionDependency& need : graph_.needs(node)) {
       const bool moves = graph_.actor(need.node) != graph_.actor(node);
@@ -171,7 +171,7 @@ class PassScheduler {
 
   /// Returns the action that a free actor runs now, if any.
   std::optional<Action> choose(std::size_t actor, double time) {
-    const Actor& own = actors_[actor];
+    const ActorState& own = actors_[actor];
     const bool base_left = own.next < graph_.first(actor + 1);
     const double base_at = base_left ? base_ready(own, own.next) : kUnknown;
     // Keep compounds together if possible.
@@ -184,11 +184,11 @@ class PassScheduler {
     return training_ ? pass_for_idle_time(own, time, base_at) : std::nullopt;
   }
 
-  Action pass_of(const Actor& own, ActionKind kind, int microbatch) const {
+  Action pass_of(const ActorState& own, ActionKind kind, int microbatch) const {
     return {own.pass_stage, kind, microbatch};
   }
 
-  std::optional<Action> due_pass(const Actor& own, double time) const {
+  std::optional<Action> due_pass(const ActorState& own, double time) const {
     if (own.inputs < microbatches() && input_due(own.inputs, time))
       return pass_of(own, ActionKind::kInputForward, own.inputs);
     const bool grads_open = training_ && own.grads < own.scores;
@@ -208,7 +208,7 @@ class PassScheduler {
   }
 
   /// Returns a pass that fits into the idle time until `until`, if any.
-  std::optional<Action> pass_for_idle_time(const Actor& own, double time, double until) const {
+  std::optional<Action> pass_for_idle_time(const ActorState& own, double time, double until) const {
     if (own.grads < own.scores && arrival(scores_, own.grads) <= time + kSlack &&
         time + times_.grads <= until + kSlack) {
       return pass_of(own, ActionKind::kVocabularyGrads, own.grads);
@@ -224,7 +224,7 @@ class PassScheduler {
 
   void act(std::size_t actor, double time) {
     const std::optional<Action> action = choose(actor, time);
-    Actor& own = actors_[actor];
+    ActorState& own = actors_[actor];
     own.idle = !action;
     if (!action) return;
     const double end = time + duration(action->kind);
@@ -250,7 +250,7 @@ class PassScheduler {
   }
 
   void pass_ends(Exchange& exchange, int microbatch, double end) {
-    Progress& all = exchange[microbatch];
+    PassProgress& all = exchange[microbatch];
     --all.left;
     all.end = std::max(all.end, end);
   }
@@ -269,7 +269,7 @@ class PassScheduler {
   Schedule result_;
   bool training_ = false;
   std::vector<double> end_;  ///< End of each action, by node.
-  std::vector<Actor> actors_;
+  std::vector<ActorState> actors_;
   Exchange scores_, grads_, inputs_;  ///< Progress by microbatch.
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;

@@ -12,17 +12,17 @@ namespace weft::mesh {
 Schedule make_zb_h2(const ScheduleRequest& request) {
   Schedule schedule = empty_schedule(request, StagePlacement::kOnePerActor);
   const int p = request.actors, m = request.microbatches, limit = 2 * p - 1;
-  struct Progress {
+  struct ActorProgress {
     int forwards = 0, inputs = 0, weights = 0;
   };
-  std::vector<Progress> now(p);
+  std::vector<ActorProgress> now(p);
   for (bool busy = true; busy;) {
     busy = false;
     // Progress of the neighbours at the start of the tick.
-    const std::vector<Progress> before = now;
+    const std::vector<ActorProgress> before = now;
     for (int actor = 0; actor < p; ++actor) {
       const std::size_t a = actor;
-      Progress& own = now[a];
+      ActorProgress& own = now[a];
       const int sent_up = actor == 0 ? m : before[a - 1].forwards;
       const int sent_down = actor == p - 1 ? own.forwards : before[a + 1].inputs;
       std::vector<Action>& actions = schedule.actors[a];

@@ -75,12 +75,12 @@ std::vector<ActionEvents::TensorEvent> ActionEvents::tensor_events(int stage,
 }
 
 void ActionEvents::add_program(int stage, ActionKind kind) {
-  Program program;
+  ActionProgram program;
   program.stages_before = stages_before(stage, kind);
   program.first = program.start = events_.size();
   double done = 0, lost = request_.costs.dispatch_time;
   for (const TensorEvent& at : tensor_events(stage, kind)) {
-    Event event{at.position - done, at.lane, at.makes};
+    ActionEvent event{at.position - done, at.lane, at.makes};
     if (event.before > 0 || event.makes) {
       event.before += lost;
       lost = 0;

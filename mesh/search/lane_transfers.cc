@@ -18,10 +18,10 @@ LaneTransfers::LaneTransfers(const SearchRequest& request, const std::vector<Edg
 }
 
 void LaneTransfers::reset() {
-  std::ranges::fill(progress_, Progress{});
+  std::ranges::fill(progress_, LaneProgress{});
   turns_.clear();
-  std::ranges::fill(out_, Interface{});
-  std::ranges::fill(in_, Interface{});
+  std::ranges::fill(out_, InterfaceUse{});
+  std::ranges::fill(in_, InterfaceUse{});
 }
 
 void LaneTransfers::make(int lane, std::size_t microbatch, double time) {
@@ -54,7 +54,7 @@ double LaneTransfers::ready_to_move(int lane, std::size_t microbatch) {
 }
 
 void LaneTransfers::queue_transfer(int lane) {
-  Progress& next = progress_[lane];
+  LaneProgress& next = progress_[lane];
   if (next.queued || next.moved == next.made ||
       (credits_ > 0 && next.moved >= next.used + credits_))
     return;
@@ -67,19 +67,19 @@ int LaneTransfers::move_in_turn() {
   std::ranges::pop_heap(turns_, std::greater<>());
   const int lane = turns_.back().lane;
   turns_.pop_back();
-  Progress& next = progress_[lane];
+  LaneProgress& next = progress_[lane];
   const EdgeLane& edge = lanes_[lane];
   Tensor& moved = tensor_at(lane, next.moved);
   // Transfers between actors of one interface do not use it.
   if (edge.out != edge.in) {
-    for (const Interface* side : {&out_[edge.out], &in_[edge.in]}) {
+    for (const InterfaceUse* side : {&out_[edge.out], &in_[edge.in]}) {
       if (side->free_at <= moved.start) continue;
       moved.start = side->free_at;
       moved.held_up = HeldUp::kByInterface;
       moved.after = side->last;
     }
     const int place = lane * static_cast<int>(microbatches_) + static_cast<int>(next.moved);
-    for (Interface* side : {&out_[edge.out], &in_[edge.in]})
+    for (InterfaceUse* side : {&out_[edge.out], &in_[edge.in]})
       *side = {moved.start + edge.seconds, place};
   }
   moved.end = next.free_at = moved.start + edge.seconds;

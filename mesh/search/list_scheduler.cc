@@ -92,7 +92,7 @@ class ListScheduler {
     Action action;
   };
 
-  struct Lane {
+  struct TensorLane {
     std::size_t receiver = 0;  ///< Receiving stage.
     std::size_t actor = 0;
     /// False for tensors that only order actions: absent in this direction, local, or needed only
@@ -109,7 +109,7 @@ class ListScheduler {
   void add_lane(const EdgeCosts& edge, bool backward) {
     const std::size_t from = backward ? edge.edge.to : edge.edge.from;
     const TensorTiming& timing = backward ? edge.backward_timing : edge.forward_timing;
-    Lane lane;
+    TensorLane lane;
     lane.receiver = backward ? edge.edge.from : edge.edge.to;
     lane.actor = request_.actor_of_stage[lane.receiver];
     lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] &&
@@ -193,13 +193,13 @@ class ListScheduler {
   }
 
   /// Actions that an actor could start now, the best of each kind.
-  struct Candidates {
+  struct ReadyActions {
     std::optional<Action> forward, input, weight;
     double next = kUnknown;  ///< Earliest time at which an F or I will be ready.
   };
 
   /// Adds a stage's candidates. Call in ascending order of stages.
-  void add_candidates(int s, double time, Candidates& best) {
+  void add_candidates(int s, double time, ReadyActions& best) {
     const Stage& one = stage(s);
     if (forward_allowed(s)) {
       const double ready = ready_at(one.forward_ready, one.missing_forward, one.forwards);
@@ -230,7 +230,7 @@ class ListScheduler {
     if (policy_.pattern) return choose_by_pattern(actor, time);
     const Actor& own = actors_[actor];
     const ListPolicy::Weights weights = policy_.weights[actor];
-    Candidates best;
+    ReadyActions best;
     for (const int s : own.stages) add_candidates(s, time, best);
     if (best.weight && weights == ListPolicy::Weights::kImmediately) return best.weight;
     if (policy_.forward_first && best.forward) return best.forward;
@@ -285,7 +285,7 @@ class ListScheduler {
     const bool forward = action.kind == ActionKind::kForward;
     const std::size_t microbatch = action.microbatch;
     for (const std::size_t e : forward ? stage(action.stage).leaving : stage(action.stage).coming) {
-      Lane& lane = lanes_[2 * e + (forward ? 0 : 1)];
+      TensorLane& lane = lanes_[2 * e + (forward ? 0 : 1)];
       double arrival = end;
       if (lane.holds_up) {
         lane.free_at = std::max(lane.free_at, end - lane.made_before) + lane.seconds;
@@ -304,9 +304,9 @@ class ListScheduler {
   Schedule schedule_;
   std::vector<Stage> stages_;
   std::vector<Actor> actors_;
-  std::vector<double> seconds_;  ///< Durations of F, I and W, by stage.
-  std::vector<Lane> lanes_;      ///< Two per edge: activations, gradients.
-  std::vector<Next> next_;       ///< Scratch of choose_by_pattern().
+  std::vector<double> seconds_;    ///< Durations of F, I and W, by stage.
+  std::vector<TensorLane> lanes_;  ///< Two per edge: activations, gradients.
+  std::vector<Next> next_;         ///< Scratch of choose_by_pattern().
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> queue_;
 };

@@ -38,7 +38,7 @@ std::int64_t count_actions(const Schedule& schedule) {
 }
 
 /// Move of an actor's action from index `from` to index `to`.
-struct Move {
+struct ActionMove {
   int actor = 0;
   int from = 0;
   int to = 0;
@@ -48,7 +48,7 @@ bool in_compound(const std::vector<Action>& actions, std::size_t at) {
   return actions[at].joins_previous || (at + 1 < actions.size() && actions[at + 1].joins_previous);
 }
 
-bool allowed(const std::vector<Action>& actions, const Move& move) {
+bool allowed(const std::vector<Action>& actions, const ActionMove& move) {
   const std::size_t from = move.from, to = move.to;
   if (in_compound(actions, from)) return false;
   for (std::size_t i = std::min(from, to); i <= std::max(from, to); ++i) {
@@ -59,18 +59,18 @@ bool allowed(const std::vector<Action>& actions, const Move& move) {
   return behind >= actions.size() || !actions[behind].joins_previous;
 }
 
-void perform(std::vector<Action>& actions, const Move& move) {
+void perform(std::vector<Action>& actions, const ActionMove& move) {
   const auto from = actions.begin() + move.from, to = actions.begin() + move.to;
   if (move.to < move.from) std::rotate(to, from, from + 1);
   else std::rotate(from, from + 1, to + 1);
 }
 
-Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
+ActionMove inverse(const ActionMove& move) { return {move.actor, move.to, move.from}; }
 
 /// Returns the moves to try: an action of the critical path that waits only for its actor moves
 /// earlier, or its predecessor moves later.
-std::vector<Move> moves_of(const ScheduleEvaluator::Times& times) {
-  std::vector<Move> moves;
+std::vector<ActionMove> moves_of(const ScheduleEvaluator::Times& times) {
+  std::vector<ActionMove> moves;
   for (const auto& [actor, at] : times.blocked_by_order) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
@@ -85,8 +85,8 @@ std::vector<Move> moves_of(const ScheduleEvaluator::Times& times) {
 
 /// Returns the moves for annealing: an action behind a gap moves into the gap, and the moves along
 /// the critical path. One move in four has `from` < 0 and stands for any action of the actor.
-std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Times& times) {
-  std::vector<Move> moves;
+std::vector<ActionMove> moves_into_gaps(const ScheduleEvaluator::Times& times) {
+  std::vector<ActionMove> moves;
   for (std::size_t actor = 0; actor < times.spans.size(); ++actor) {
     const int count = times.spans[actor].size();
     double free_from = 0;
@@ -100,7 +100,7 @@ std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Times& times) {
       free_from = end;
     }
   }
-  for (const Move& move : moves_of(times)) moves.push_back(move);
+  for (const ActionMove& move : moves_of(times)) moves.push_back(move);
   for (std::size_t i = moves.size() / 3 + times.spans.size(); i > 0; --i) {
     moves.push_back({static_cast<int>(i % times.spans.size()), -1, 0});
   }
@@ -121,8 +121,8 @@ std::optional<ScheduleSimulation> ScheduleEvaluator::simulated(const Schedule& s
   }
 }
 
-ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluation_of(
-    const SearchEvaluator::Outcome& outcome) const {
+ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluation_of(
+    const SearchEvaluator::PlayOutcome& outcome) const {
   return {{outcome.step, outcome.mean_action_end},
           outcome.makespan,
           outcome.peak,
@@ -130,24 +130,25 @@ ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluation_of(
           outcome.fits};
 }
 
-ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluate(const Schedule& schedule,
-                                                          double longest_step) {
+ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate(const Schedule& schedule,
+                                                                  double longest_step) {
   if (!evaluator_) return evaluate_with_peak(schedule);
   simulated_ += count_actions(schedule);
   return evaluation_of(evaluator_->play(schedule, longest_step));
 }
 
-ScheduleEvaluator::Evaluation ScheduleEvaluator::evaluate_with_peak(const Schedule& schedule) {
+ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate_with_peak(
+    const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   if (evaluator_)
     return evaluation_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
-  Evaluation evaluation{{simulation->step_time, simulation->mean_action_end},
-                        simulation->makespan,
-                        simulation->peak(),
-                        true,
-                        true};
+  ScheduleEvaluation evaluation{{simulation->step_time, simulation->mean_action_end},
+                                simulation->makespan,
+                                simulation->peak(),
+                                true,
+                                true};
   for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
     if (!request_.memory_of_actor.empty() &&
         simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
@@ -190,12 +191,13 @@ Schedule improve(Schedule schedule, ScheduleEvaluator& evaluator) {
   ScheduleScore best = evaluator.evaluate(schedule).score;
   for (bool better = true; better && !evaluator.exhausted();) {
     better = false;
-    for (const Move& move : moves_of(evaluator.times_of(schedule))) {
+    for (const ActionMove& move : moves_of(evaluator.times_of(schedule))) {
       std::vector<Action>& actions = schedule.actors[move.actor];
       if (!allowed(actions, move)) continue;
       if (evaluator.exhausted()) break;
       perform(actions, move);
-      const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(schedule, best.step);
+      const ScheduleEvaluator::ScheduleEvaluation evaluation =
+          evaluator.evaluate(schedule, best.step);
       // Do not count rounding errors as progress.
       const bool gains = evaluation.score.step < best.step * (1 - 1e-12) ||
                          (evaluation.score.step <= best.step &&
@@ -220,11 +222,11 @@ Schedule anneal(Schedule schedule, ScheduleEvaluator& evaluator, std::int64_t ac
   double now = value(best_score);
   std::mt19937 random(1);  // mt19937 gives the same numbers on all platforms.
   const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
-  std::vector<Move> moves;
+  std::vector<ActionMove> moves;
   for (std::int64_t round = 0; evaluator.simulated() < until; ++round) {
     if (round % kRefresh == 0) moves = moves_into_gaps(evaluator.times_of(schedule));
     if (moves.empty()) break;
-    Move move = moves[below(moves.size())];
+    ActionMove move = moves[below(moves.size())];
     if (move.from < 0) {
       // Move any action of this actor a little earlier or later.
       const int count = schedule.actors[move.actor].size();
@@ -234,7 +236,7 @@ Schedule anneal(Schedule schedule, ScheduleEvaluator& evaluator, std::int64_t ac
     std::vector<Action>& order = schedule.actors[move.actor];
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
-    const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(schedule);
+    const ScheduleEvaluator::ScheduleEvaluation evaluation = evaluator.evaluate(schedule);
     const double left = (until - evaluator.simulated()) / static_cast<double>(actions);
     const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
     if (!evaluation.finishes || !evaluation.fits || value(evaluation.score) > now + threshold) {

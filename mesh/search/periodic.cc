@@ -10,12 +10,12 @@
 namespace weft::mesh {
 namespace {
 
-enum Pass : std::size_t { kF = 0, kI = 1, kW = 2 };
+enum PassIndex : std::size_t { kF = 0, kI = 1, kW = 2 };
 
 constexpr std::array kKindOf{ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad};
 constexpr double kUnplaced = -1;
 
-double seconds_of(const SearchRequest& request, std::size_t stage, Pass pass) {
+double seconds_of(const SearchRequest& request, std::size_t stage, PassIndex pass) {
   return duration(request.costs, {static_cast<int>(stage), kKindOf[pass], 0});
 }
 
@@ -59,7 +59,8 @@ class PatternSearch {
 
   /// Returns the earliest begin of microbatch 0's pass by one edge; 0 if the edge does not limit it
   /// or its other end is not placed yet.
-  double ready_by(const Starts& starts, const EdgeCosts& edge, std::size_t stage, Pass pass) const {
+  double ready_by(const Starts& starts, const EdgeCosts& edge, std::size_t stage,
+                  PassIndex pass) const {
     const bool forward = pass == kF;
     const std::size_t from = forward ? edge.edge.from : edge.edge.to,
                       to = forward ? edge.edge.to : edge.edge.from;
@@ -76,7 +77,7 @@ class PatternSearch {
   }
 
   /// Returns the earliest begin of microbatch 0's pass by all its dependencies.
-  double ready(const Starts& starts, std::size_t stage, Pass pass) const {
+  double ready(const Starts& starts, std::size_t stage, PassIndex pass) const {
     if (pass == kW) return starts[stage][kI] + seconds_[stage][kI];
     double time = pass == kI ? starts[stage][kF] + seconds_[stage][kF] : 0;
     for (const EdgeCosts& edge : request_.costs.edges)
@@ -90,10 +91,10 @@ class PatternSearch {
   }
 
   /// Returns the durations of the actor's unplaced passes except this one, longest first.
-  std::vector<double> left_to_place(const Starts& starts, std::size_t stage, Pass pass) const {
+  std::vector<double> left_to_place(const Starts& starts, std::size_t stage, PassIndex pass) const {
     std::vector<double> left;
     for (const std::size_t s : stages_of_[actor_of(stage)]) {
-      for (const Pass other : {kF, kI, kW}) {
+      for (const PassIndex other : {kF, kI, kW}) {
         if (starts[s][other] == kUnplaced && (s != stage || other != pass))
           left.push_back(seconds_[s][other]);
       }
@@ -105,7 +106,7 @@ class PatternSearch {
   std::vector<std::pair<double, double>> busy(const Starts& starts, std::size_t actor) const {
     std::vector<std::pair<double, double>> placed;
     for (const std::size_t s : stages_of_[actor]) {
-      for (const Pass pass : {kF, kI, kW}) {
+      for (const PassIndex pass : {kF, kI, kW}) {
         if (starts[s][pass] != kUnplaced && seconds_[s][pass] > near_) {
           placed.emplace_back(within_period(starts[s][pass]), seconds_[s][pass]);
         }
@@ -178,7 +179,7 @@ class PatternSearch {
 
   /// Returns the earliest few times at which the pass may begin: at once, or such that the
   /// remaining passes fit before or after it without a gap.
-  std::vector<double> places(const Starts& starts, std::size_t stage, Pass pass) const {
+  std::vector<double> places(const Starts& starts, std::size_t stage, PassIndex pass) const {
     constexpr std::size_t kFew = 4;
     const double from = ready(starts, stage, pass), seconds = seconds_[stage][pass];
     if (seconds <= near_) return {from};
@@ -203,20 +204,20 @@ class PatternSearch {
     return found;
   }
 
-  void extend(std::vector<Starts>& beam, std::size_t stage, Pass pass) const {
-    struct Next {
+  void extend(std::vector<Starts>& beam, std::size_t stage, PassIndex pass) const {
+    struct NextStart {
       double start = 0;
       std::size_t from = 0;
     };
-    std::vector<Next> all;
+    std::vector<NextStart> all;
     for (std::size_t i = 0; i < beam.size(); ++i) {
       for (const double start : places(beam[i], stage, pass)) all.push_back({start, i});
     }
     const std::size_t width = std::clamp<std::size_t>(kPlaces / seconds_.size(), 4, 24);
-    std::ranges::stable_sort(all, {}, &Next::start);
+    std::ranges::stable_sort(all, {}, &NextStart::start);
     if (all.size() > width) all.resize(width);
     std::vector<Starts> longer;
-    for (const Next& next : all) {
+    for (const NextStart& next : all) {
       longer.push_back(beam[next.from]);
       longer.back()[stage][pass] = next.start;
     }
@@ -247,7 +248,7 @@ class PatternSearch {
 double shortest_period(const SearchRequest& request) {
   std::vector<double> work(num_actors(request.actor_of_stage), 0);
   for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
-    for (const Pass pass : {kF, kI, kW})
+    for (const PassIndex pass : {kF, kI, kW})
       work[request.actor_of_stage[s]] += seconds_of(request, s, pass);
   }
   double period = *std::ranges::max_element(work);
@@ -314,7 +315,7 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   std::vector<std::vector<Timed>> actors(schedule.actors.size());
   for (int s = 0; s < schedule.stages; ++s) {
     std::vector<Timed>& own = actors[request.actor_of_stage[s]];
-    for (const Pass pass : {kF, kI, kW}) {
+    for (const PassIndex pass : {kF, kI, kW}) {
       for (int i = 0; i < request.microbatches; ++i) {
         own.push_back({pattern.starts[s][pass] + i * pattern.period,
                        pass,

@@ -14,7 +14,7 @@ namespace {
 std::optional<ListCandidate> try_policy(const ListPolicy& policy, ScheduleEvaluator& evaluator) {
   std::optional<Schedule> schedule = list_schedule(evaluator.request(), policy);
   if (!schedule) return std::nullopt;
-  const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate(*schedule);
+  const ScheduleEvaluator::ScheduleEvaluation evaluation = evaluator.evaluate(*schedule);
   if (!evaluation.finishes || !evaluation.fits) return std::nullopt;
   return ListCandidate{policy, std::move(*schedule), evaluation.score};
 }
@@ -43,7 +43,7 @@ class PatternTrials {
     std::optional<PeriodicPattern> pattern = find_pattern(request, period);
     if (!pattern || !fits_in_memory(request, *pattern)) return false;
     Schedule schedule = unroll(request, *pattern);
-    const ScheduleEvaluator::Evaluation evaluation = evaluator_.evaluate(schedule);
+    const ScheduleEvaluator::ScheduleEvaluation evaluation = evaluator_.evaluate(schedule);
     if (!evaluation.finishes || !evaluation.fits) return false;
     found_.push_back({std::move(*pattern), evaluation.score});
     unrolled_.push_back(std::move(schedule));
@@ -192,7 +192,7 @@ std::int64_t num_actions(std::size_t stages, int microbatches) {
 }
 
 std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator) {
-  struct Choice {
+  struct PolicyChoice {
     double fullness = 1;
     ListPolicy::Weights weights = ListPolicy::Weights::kInGaps;
     bool forward_first = false, deep_first = true;
@@ -200,7 +200,7 @@ std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator) {
   using enum ListPolicy::Weights;
   const SearchRequest& request = evaluator.request();
   std::vector<ListCandidate> tried;
-  const auto attempt = [&](const Choice& choice) {
+  const auto attempt = [&](const PolicyChoice& choice) {
     if (evaluator.exhausted()) return;
     ListPolicy policy = uniform_policy(request, choice.fullness, choice.weights);
     policy.forward_first = choice.forward_first;
@@ -226,12 +226,12 @@ std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator) {
       }
     }
   } else {
-    Choice best;
+    PolicyChoice best;
     const auto choose = [&](auto member, const auto& values) {
       std::optional<ScheduleScore> least;
-      Choice chosen = best;
+      PolicyChoice chosen = best;
       for (const auto value : values) {
-        Choice choice = best;
+        PolicyChoice choice = best;
         choice.*member = value;
         const std::size_t before = tried.size();
         attempt(choice);
@@ -241,12 +241,12 @@ std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& evaluator) {
       }
       best = chosen;
     };
-    choose(&Choice::fullness, fullnesses);
-    choose(&Choice::weights,
+    choose(&PolicyChoice::fullness, fullnesses);
+    choose(&PolicyChoice::weights,
            std::initializer_list<ListPolicy::Weights>{kInGaps, kLast, kImmediately});
-    choose(&Choice::forward_first, std::initializer_list<bool>{false, true});
-    choose(&Choice::deep_first, deep);
-    choose(&Choice::fullness, fullnesses);
+    choose(&PolicyChoice::forward_first, std::initializer_list<bool>{false, true});
+    choose(&PolicyChoice::deep_first, deep);
+    choose(&PolicyChoice::fullness, fullnesses);
   }
   std::ranges::stable_sort(tried, {}, &ListCandidate::score);
   return tried;

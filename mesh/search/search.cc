@@ -105,11 +105,11 @@ bool has_in_turn_interfaces(const SearchRequest& request) {
   return request.costs.nic_of_actor.empty() || request.costs.sharing == InterfaceSharing::kFifo;
 }
 
-class Search {
+class ScheduleSearch {
  public:
   /// `known_step`: step time of a schedule known already. If no schedule of this request can beat
   /// it, a named schedule suffices.
-  Search(const SearchRequest& request, double known_step)
+  ScheduleSearch(const SearchRequest& request, double known_step)
       : request_(request),
         in_turn_request_(with_in_turn_interfaces(request)),
         evaluator_(in_turn_request_),
@@ -140,8 +140,8 @@ class Search {
 
   void evaluate_named() {
     for (Schedule& schedule : named_of_placement(request_)) {
-      const ScheduleEvaluator::Evaluation evaluation = exact_.evaluate_with_peak(schedule);
-      const ScheduleEvaluator::Evaluation roughly =
+      const ScheduleEvaluator::ScheduleEvaluation evaluation = exact_.evaluate_with_peak(schedule);
+      const ScheduleEvaluator::ScheduleEvaluation roughly =
           has_in_turn_interfaces(request_) ? evaluation : evaluator_.evaluate(schedule);
       result_.named.push_back(
           {schedule.name, evaluation.makespan, evaluation.peak, evaluation.fits});
@@ -216,7 +216,7 @@ class Search {
     if (candidates_.size() > kImproved)
       candidates_.erase(candidates_.begin() + kImproved, candidates_.end());
     for (Candidate& candidate : candidates_) {
-      const ScheduleEvaluator::Evaluation evaluation = exact_.evaluate(candidate.schedule);
+      const ScheduleEvaluator::ScheduleEvaluation evaluation = exact_.evaluate(candidate.schedule);
       candidate.score = evaluation.score;
       if (evaluation.finishes && evaluation.fits) finalists_.push_back(std::move(candidate));
     }
@@ -244,9 +244,9 @@ SearchResult search_below(SearchRequest request, double known_step) {
   check(request);
   if (request.budget == 0)
     request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
-  if (request.vocabulary == VocabularyMode::kLast) return Search(request, known_step).run();
+  if (request.vocabulary == VocabularyMode::kLast) return ScheduleSearch(request, known_step).run();
   const auto search_plain = [](const SearchRequest& plain) {
-    return Search(plain, std::numeric_limits<double>::infinity()).run();
+    return ScheduleSearch(plain, std::numeric_limits<double>::infinity()).run();
   };
   return search_with_vocabulary(request, named_of_placement(request), search_plain);
 }

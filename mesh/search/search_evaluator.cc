@@ -42,7 +42,7 @@ SearchEvaluator::SearchEvaluator(const SearchRequest& request)
 
 void SearchEvaluator::reset(const Schedule& schedule) {
   const std::size_t actors = cursors_.size();
-  std::ranges::fill(stages_, Stage{});
+  std::ranges::fill(stages_, StageProgress{});
   std::ranges::fill(cursors_, Cursor{});
   transfers_.reset();
   queue_.clear();
@@ -56,14 +56,14 @@ void SearchEvaluator::reset(const Schedule& schedule) {
 
 /// Returns whether every stage has completed all microbatches.
 bool SearchEvaluator::is_complete() const {
-  return std::ranges::all_of(stages_, [&](const Stage& stage) {
+  return std::ranges::all_of(stages_, [&](const StageProgress& stage) {
     return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
            stage.weights == microbatches_;
   });
 }
 
 /// Computes the times of a step whose actions have all run.
-void SearchEvaluator::score(Outcome& outcome) const {
+void SearchEvaluator::score(PlayOutcome& outcome) const {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     const double end = cursors_[actor].time;
     outcome.makespan = std::max(outcome.makespan, end);
@@ -74,9 +74,9 @@ void SearchEvaluator::score(Outcome& outcome) const {
   outcome.mean_action_end /= played_.size();
 }
 
-SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
-                                               bool with_peak) {
-  Outcome outcome;
+SearchEvaluator::PlayOutcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
+                                                   bool with_peak) {
+  PlayOutcome outcome;
   reset(schedule);
   std::size_t done = 0;
   while (!queue_.empty() || transfers_.has_turns()) {
@@ -88,10 +88,10 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
     queue_.pop_back();
     cursors_[actor].queued = false;
     switch (run(schedule, actor, longest_step)) {
-      case Progress::kDone: ++done; break;
-      case Progress::kBlocked: break;
-      case Progress::kImpossible: return outcome;
-      case Progress::kTooSlow: outcome.too_slow = true; return outcome;
+      case RunOutcome::kDone: ++done; break;
+      case RunOutcome::kBlocked: break;
+      case RunOutcome::kImpossible: return outcome;
+      case RunOutcome::kTooSlow: outcome.too_slow = true; return outcome;
     }
   }
   if (done < cursors_.size() || !is_complete()) return outcome;
@@ -106,9 +106,10 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
 }
 
 /// Returns whether the actor's own stages permit the action now.
-bool SearchEvaluator::begin(const Action& action, const ActionEvents::Program& program) const {
+bool SearchEvaluator::begin(const Action& action,
+                            const ActionEvents::ActionProgram& program) const {
   const std::size_t microbatch = action.microbatch;
-  const Stage& own = stages_[action.stage];
+  const StageProgress& own = stages_[action.stage];
   switch (action.kind) {
     case ActionKind::kForward:
       return own.forwards == microbatch &&
@@ -125,13 +126,14 @@ bool SearchEvaluator::begin(const Action& action, const ActionEvents::Program& p
   }
 }
 
-void SearchEvaluator::end(const Action& action, const ActionEvents::Program& program, double time) {
-  Stage& own = stages_[action.stage];
+void SearchEvaluator::end(const Action& action, const ActionEvents::ActionProgram& program,
+                          double time) {
+  StageProgress& own = stages_[action.stage];
   own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
-    const ActionEvents::Event& event = events_.event(e);
+    const ActionEvents::ActionEvent& event = events_.event(e);
     if (!event.makes) transfers_.use(event.lane, action.microbatch, time);
   }
 }
@@ -145,8 +147,8 @@ void SearchEvaluator::wake_receiver(int lane) {
   queue_.push_back(receiver);
 }
 
-SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
-                                               double longest) {
+SearchEvaluator::RunOutcome SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
+                                                 double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
   const double work = work_of_stages_[actor] + request_.costs.dispatch_time * actions.size() +
@@ -154,22 +156,22 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
     const Action& action = actions[cursor.index];
-    const ActionEvents::Program& program = events_.program(action);
+    const ActionEvents::ActionProgram& program = events_.program(action);
     const std::size_t microbatch = action.microbatch;
     if (!cursor.begun) {
-      if (!begin(action, program)) return Progress::kImpossible;
+      if (!begin(action, program)) return RunOutcome::kImpossible;
       cursor.begun = true;
       cursor.event = program.first;
       cursor.now = {};
     }
     for (; cursor.event < program.past; ++cursor.event) {
-      const ActionEvents::Event& event = events_.event(cursor.event);
+      const ActionEvents::ActionEvent& event = events_.event(cursor.event);
       if (cursor.event == program.start) cursor.now.start = time;
       if (!event.makes) {
         if (!transfers_.is_known(event.lane, microbatch)) {
           cursor.blocked_on = event.lane;
           cursor.time = time;
-          return Progress::kBlocked;
+          return RunOutcome::kBlocked;
         }
         time += event.before;
         const double arrives = transfers_.arrival(event.lane, microbatch);
@@ -177,7 +179,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
           cursor.idle += arrives - time;
           cursor.now.lane = event.lane;
           time = arrives;
-          if (cursor.idle + work > longest) return Progress::kTooSlow;
+          if (cursor.idle + work > longest) return RunOutcome::kTooSlow;
         }
         continue;
       }
@@ -193,7 +195,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
     cursor.begun = false;
   }
   cursor.time = time;
-  return Progress::kDone;
+  return RunOutcome::kDone;
 }
 
 std::vector<std::pair<int, int>> SearchEvaluator::blocked_by_order(const Schedule& schedule) const {

@@ -67,7 +67,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
   SearchResult result;
   std::vector<PassCandidate> candidates;
   const auto add = [&](std::string from, Schedule schedule) {
-    const ScheduleEvaluator::Evaluation evaluation = evaluator.evaluate_with_peak(schedule);
+    const ScheduleEvaluator::ScheduleEvaluation evaluation = evaluator.evaluate_with_peak(schedule);
     if (evaluation.finishes && evaluation.fits)
       candidates.push_back({std::move(from), std::move(schedule), evaluation.score});
     return evaluation;
@@ -76,7 +76,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
   VocabularyTimes exact = times;
   exact.min_transfer = 0;
   for (const Schedule& one : named) {
-    const ScheduleEvaluator::Evaluation evaluation =
+    const ScheduleEvaluator::ScheduleEvaluation evaluation =
         add(one.name, with_vocabulary(one, request.vocabulary, times));
     result.named.push_back({one.name, evaluation.makespan, evaluation.peak, evaluation.fits});
     add(one.name, with_vocabulary(one, request.vocabulary, exact));

@@ -34,18 +34,18 @@ std::int64_t local_elements(const Shape& shape, const Spec& spec, const DeviceMe
 }
 
 /// Cost of a sequence of moves. Earlier members weigh more.
-struct Cost {
+struct MoveCost {
   std::int64_t elements = 0;
   int collectives = 0;
   /// Breaks ties: an all-to-all is chosen only if no other kind costs as little.
   int all_to_alls = 0;
-  friend auto operator<=>(const Cost&, const Cost&) = default;
+  friend auto operator<=>(const MoveCost&, const MoveCost&) = default;
 };
 
 /// Generator of the moves from one spec that can be on the way to `to`.
-class Moves {
+class MoveGenerator {
  public:
-  Moves(const Shape& shape, const Spec& to, const DeviceMesh& mesh)
+  MoveGenerator(const Shape& shape, const Spec& to, const DeviceMesh& mesh)
       : shape_(shape), to_(to), mesh_(mesh) {}
 
   std::vector<Move> from(const Spec& spec) {
@@ -198,27 +198,28 @@ std::vector<Move> plan_moves(const Shape& shape, const Spec& from, const Spec& t
       std::includes(from.partial.begin(), from.partial.end(), to.partial.begin(), to.partial.end()),
       "no move makes partial sums: {} -> {}", to_string(from, mesh), to_string(to, mesh));
   // Dijkstra's shortest path over specs.
-  struct Reached {
-    Cost cost;
+  struct ReachedSpec {
+    MoveCost cost;
     std::optional<Move> by;
     bool done = false;
   };
-  std::map<Spec, Reached> reached{{from, {}}};
-  std::priority_queue<std::pair<Cost, Spec>, std::vector<std::pair<Cost, Spec>>, std::greater<>>
+  std::map<Spec, ReachedSpec> reached{{from, {}}};
+  std::priority_queue<std::pair<MoveCost, Spec>, std::vector<std::pair<MoveCost, Spec>>,
+                      std::greater<>>
       next;
-  next.push({Cost(), from});
-  Moves moves(shape, to, mesh);
+  next.push({MoveCost(), from});
+  MoveGenerator moves(shape, to, mesh);
   while (!next.empty()) {
     const auto [cost, spec] = next.top();
     next.pop();
     if (spec == to) break;
     if (std::exchange(reached[spec].done, true)) continue;
     for (Move& move : moves.from(spec)) {
-      Cost sum = cost;
+      MoveCost sum = cost;
       sum.elements += received_elements(shape, move, mesh);
       sum.collectives += move.kind != MoveKind::kSlice;
       sum.all_to_alls += move.kind == MoveKind::kAllToAll;
-      const auto [at, is_new] = reached.try_emplace(move.to, Reached{sum, {}, false});
+      const auto [at, is_new] = reached.try_emplace(move.to, ReachedSpec{sum, {}, false});
       if (!is_new && at->second.cost <= sum) continue;
       next.push({sum, move.to});
       at->second = {sum, std::move(move), false};

@@ -39,7 +39,7 @@ class SimulatedAlarm final : public actors::IoLoop::Alarm {
   std::uint64_t event_ = 0;
 };
 
-class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
+class SimulatedAcceptor final : public actors::IoLoop::StreamAcceptor {
  public:
   using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   SimulatedAcceptor(ClusterWorld& world, std::shared_ptr<TaskQueue> queue, const Address& address)
@@ -89,7 +89,7 @@ class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
   bool closed_ = false;
 };
 
-class SimulatedConnector final : public actors::IoLoop::Connector {
+class SimulatedConnector final : public actors::IoLoop::StreamConnector {
  public:
   using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
   SimulatedConnector(ClusterWorld& world, std::shared_ptr<TaskQueue> queue)
@@ -166,10 +166,10 @@ class SimulatedLoop final : public actors::IoLoop {
   std::unique_ptr<Alarm> make_alarm() override {
     return std::make_unique<SimulatedAlarm>(world_, queue_);
   }
-  std::unique_ptr<Acceptor> listen(const Address& address) override {
+  std::unique_ptr<StreamAcceptor> listen(const Address& address) override {
     return std::make_unique<SimulatedAcceptor>(world_, queue_, address);
   }
-  std::unique_ptr<Connector> make_connector() override {
+  std::unique_ptr<StreamConnector> make_connector() override {
     return std::make_unique<SimulatedConnector>(world_, queue_);
   }
 

@@ -13,7 +13,9 @@ class Wire;
 
 /// World with a network between hosts, child processes and signals. Each process runs `main` with
 /// its arguments, as an executable does.
-class ClusterWorld final : public World, public actors::Network, public actors::ProcessPlatform {
+class ClusterWorld final : public World,
+                           public actors::ControlNetwork,
+                           public actors::ProcessPlatform {
  public:
   using Main = std::function<int(const std::vector<std::string>& arguments)>;
   ClusterWorld(std::uint64_t seed, Main main);
@@ -48,7 +50,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// Injected bug: stop_child() reports the child as exited but does not end it.
   void let_children_live() { children_live_ = true; }
 
-  // Implements Network and Processes.
+  // Implements ControlNetwork and ProcessPlatform.
   std::unique_ptr<actors::IoLoop> make_loop(const std::string& thread_name) override;
   std::string own_host() override;
   bool lives(pid_t process) override { return alive(process); }

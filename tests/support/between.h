@@ -124,8 +124,8 @@ class Between final {
   std::unique_ptr<ByteStream> waiting_;
   std::deque<std::unique_ptr<ByteStream>> streams_;
   std::deque<Pipe> pipes_;
-  std::unique_ptr<actors::IoLoop::Acceptor> acceptor_;
-  std::unique_ptr<actors::IoLoop::Connector> connector_;
+  std::unique_ptr<actors::IoLoop::StreamAcceptor> acceptor_;
+  std::unique_ptr<actors::IoLoop::StreamConnector> connector_;
 };
 
 }  // namespace weft::test

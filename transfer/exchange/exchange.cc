@@ -114,7 +114,7 @@ bool Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
                 bytes.size(), rank, num_ranks(), block_bytes());
   }
   if (bytes.empty()) return true;
-  Block block{nullptr, static_cast<std::uint32_t>(bytes.size())};
+  ExchangeBlock block{nullptr, static_cast<std::uint32_t>(bytes.size())};
   {
     const std::scoped_lock lock(state_->mutex);
     WEFT_CHECK(!state_->stream_ended[rank], "a block for rank {} after its stream's end", rank);
@@ -134,11 +134,12 @@ bool Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
   }
   block.crc = crc32c(bytes);
   // shared, because a posted task must be copyable
-  state_->engine.post([state = state_, rank, kept = std::make_shared<Block>(std::move(block))] {
-    if (state->work != nullptr) return state->work->put(rank, std::move(*kept));
-    const std::scoped_lock lock(state->mutex);
-    state->out.give_back(std::move(kept->memory));
-  });
+  state_->engine.post(
+      [state = state_, rank, kept = std::make_shared<ExchangeBlock>(std::move(block))] {
+        if (state->work != nullptr) return state->work->put(rank, std::move(*kept));
+        const std::scoped_lock lock(state->mutex);
+        state->out.give_back(std::move(kept->memory));
+      });
   return true;
 }
 

@@ -12,8 +12,8 @@ SlotPool::SizeClass& SlotPool::shelf(std::size_t capacity) {
   return shelves_.emplace_back(SizeClass{capacity, {}});
 }
 
-SlotPool::Slot SlotPool::take(std::size_t bytes) {
-  Slot slot;
+SlotPool::LeasedSlot SlotPool::take(std::size_t bytes) {
+  LeasedSlot slot;
   slot.pool_ = this;
   slot.size_ = bytes;
   slot.capacity_ = std::bit_ceil(std::max<std::size_t>(bytes, 256));

@@ -16,15 +16,15 @@ namespace weft::transfer {
 class SlotPool final {
  public:
   /// Piece of memory on loan, returned to the pool by the destructor. The pool must outlive it.
-  class Slot final {
+  class LeasedSlot final {
    public:
-    Slot() = default;
-    Slot(Slot&& other) noexcept { swap(other); }
-    Slot& operator=(Slot&& other) noexcept {
-      Slot(std::move(other)).swap(*this);
+    LeasedSlot() = default;
+    LeasedSlot(LeasedSlot&& other) noexcept { swap(other); }
+    LeasedSlot& operator=(LeasedSlot&& other) noexcept {
+      LeasedSlot(std::move(other)).swap(*this);
       return *this;
     }
-    ~Slot() {
+    ~LeasedSlot() {
       if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_);
     }
 
@@ -33,7 +33,7 @@ class SlotPool final {
 
    private:
     friend class SlotPool;
-    void swap(Slot& other) noexcept {
+    void swap(LeasedSlot& other) noexcept {
       std::swap(pool_, other.pool_);
       std::swap(memory_, other.memory_);
       std::swap(size_, other.size_);
@@ -49,7 +49,7 @@ class SlotPool final {
   explicit SlotPool(std::function<StagingMemory(std::size_t)> allocate = {})
       : allocate_(std::move(allocate)) {}
 
-  Slot take(std::size_t bytes);
+  LeasedSlot take(std::size_t bytes);
   std::size_t bytes_on_loan() const { return on_loan_; }
   std::size_t peak_bytes() const { return peak_; }
 

@@ -75,7 +75,8 @@ void TransferEngine::start(const DevicePart& part, const TransferId& id,
                 to_string(id), sources[i].size(), destinations[i].size(), i, tensor.source_bytes(),
                 tensor.destination_bytes());
   }
-  Buffers buffers{{sources.begin(), sources.end()}, {destinations.begin(), destinations.end()}};
+  TransferBuffers buffers{{sources.begin(), sources.end()},
+                          {destinations.begin(), destinations.end()}};
   MakeWork make = [&part, id, buffers = std::move(buffers), limits](const TransferContext& context,
                                                                     std::uint64_t order) {
     return std::make_unique<ActiveTransfer>(context, part, id, order, buffers, limits);

@@ -134,7 +134,7 @@ void CollectiveQueue::start(const OperationKey& key, const DeviceOperations& par
   if (sizes(sources) != part.source_bytes || sizes(destinations) != part.destination_bytes)
     throw_error(ErrorCode::kInvalidArgument, "device {}: the buffers of {} do not fit its part",
                 self_, to_string(key));
-  Pending operation{&part, {}, {}, std::move(ready)};
+  PendingOperation operation{&part, {}, {}, std::move(ready)};
   for (const auto& source : sources) operation.sources.push_back(source.data());
   for (const auto& destination : destinations) operation.destinations.push_back(destination.data());
   pending_.emplace(key, std::move(operation));
@@ -150,7 +150,8 @@ void CollectiveQueue::enqueue_startable() {
   }
 }
 
-std::byte* CollectiveQueue::address(const BufferPlace& place, const Pending& operation) const {
+std::byte* CollectiveQueue::address(const BufferPlace& place,
+                                    const PendingOperation& operation) const {
   switch (place.kind) {
     // Sources are only read.
     case BufferKind::kSource:
@@ -161,7 +162,7 @@ std::byte* CollectiveQueue::address(const BufferPlace& place, const Pending& ope
   WEFT_CHECK(false, "buffer {}", static_cast<int>(place.kind));
 }
 
-void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
+void CollectiveQueue::enqueue(const OperationKey& key, PendingOperation operation) {
   const DeviceOperations& part = *operation.part;
   reserve_staging(part.staging_bytes);
   if (idle()) moved_ = clock_.now();
@@ -172,7 +173,7 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
   queued_[key] = {std::move(operation.ready), {std::move(begun), stream_->record()}};
 }
 
-void CollectiveQueue::enqueue_step(const CopyStep& step, const Pending& operation) {
+void CollectiveQueue::enqueue_step(const CopyStep& step, const PendingOperation& operation) {
   std::vector<DeviceCopy> copies;
   for (const StridedCopy& copy : step.copies) {
     const DeviceCopy resolved{address(copy.from, operation), address(copy.to, operation),
@@ -182,7 +183,7 @@ void CollectiveQueue::enqueue_step(const CopyStep& step, const Pending& operatio
   if (!copies.empty()) library_.copy(copies, *stream_);
 }
 
-void CollectiveQueue::enqueue_step(const RoundStep& step, const Pending& operation) {
+void CollectiveQueue::enqueue_step(const RoundStep& step, const PendingOperation& operation) {
   const CommunicatorGroup& group = operation.part->groups.at(step.group);
   const int rank = *group.rank_of(self_);
   std::vector<DeviceCall> calls;
@@ -200,7 +201,7 @@ void CollectiveQueue::enqueue_step(const RoundStep& step, const Pending& operati
   communicators_.ready(group, options_.operation_timeout);
 }
 
-void CollectiveQueue::enqueue_step(const SumStep& step, const Pending& operation) {
+void CollectiveQueue::enqueue_step(const SumStep& step, const PendingOperation& operation) {
   std::vector<const std::byte*> terms;
   for (const BufferPlace& term : step.terms) terms.push_back(address(term, operation));
   library_.sum({step.dtype, step.count, terms, address(step.to, operation)}, *stream_);

@@ -101,7 +101,7 @@ class CollectiveQueue final {
   void abort();
 
  private:
-  struct Pending {
+  struct PendingOperation {
     const DeviceOperations* part;
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> destinations;
@@ -113,11 +113,11 @@ class CollectiveQueue final {
   };
 
   void enqueue_startable();
-  void enqueue(const OperationKey& key, Pending operation);
-  void enqueue_step(const CopyStep& step, const Pending& operation);
-  void enqueue_step(const RoundStep& step, const Pending& operation);
-  void enqueue_step(const SumStep& step, const Pending& operation);
-  std::byte* address(const BufferPlace& place, const Pending& operation) const;
+  void enqueue(const OperationKey& key, PendingOperation operation);
+  void enqueue_step(const CopyStep& step, const PendingOperation& operation);
+  void enqueue_step(const RoundStep& step, const PendingOperation& operation);
+  void enqueue_step(const SumStep& step, const PendingOperation& operation);
+  std::byte* address(const BufferPlace& place, const PendingOperation& operation) const;
   void stop_stream();
   void exchange_bytes(const CommunicatorGroup& group);
   void clear_operations();
@@ -138,7 +138,7 @@ class CollectiveQueue final {
   std::vector<OperationKey> order_;
   std::set<OperationKey> expected_;
   std::size_t next_ = 0;  ///< Index in order_ of the first operation that is not on the stream.
-  std::map<OperationKey, Pending> pending_;  ///< Operations started, not on the stream.
+  std::map<OperationKey, PendingOperation> pending_;  ///< Operations started, not on the stream.
   std::map<OperationKey, EnqueuedOperation>
       queued_;              ///< Operations of this execution on the stream.
   std::size_t oldest_ = 0;  ///< Index in order_ of the first operation not seen done.

@@ -27,9 +27,9 @@ ShardMap without(const ShardMap& map, std::span<const DeviceId> dead) {
 
 }  // namespace
 
-void Repair::insert(Ranges& ranges, Range range) {
+void Repair::insert(Ranges& ranges, ByteInterval range) {
   auto first = std::find_if(ranges.begin(), ranges.end(),
-                            [&](const Range& other) { return other.end >= range.begin; });
+                            [&](const ByteInterval& other) { return other.end >= range.begin; });
   auto last = first;
   for (; last != ranges.end() && last->begin <= range.end; ++last) {
     range.begin = std::min(range.begin, last->begin);
@@ -47,7 +47,7 @@ Repair::Repair(const ReshardPlan& plan)
   }
   for (const Flow& flow : plan.flows) {
     for (const Segment& segment : flow.segments) {
-      const auto [cargo, fresh] = cargos_.try_emplace(Key{segment.tensor, segment.region});
+      const auto [cargo, fresh] = cargos_.try_emplace(RegionKey{segment.tensor, segment.region});
       if (fresh) {
         for (const Shard& shard : tasks_.at(segment.tensor).source.shards) {
           if (shard.region.contains(segment.region)) cargo->second.holders.push_back(shard.device);
@@ -86,7 +86,7 @@ void Repair::add(const ReshardPlan& plan, std::span<const LandedReport> landed) 
                             end = std::min(flow.bytes, last * flow.chunk_bytes);
         for (const Segment& segment : internal::cut(flow.segments, begin, end - begin)) {
           const std::uint32_t tensor = segment.tensor % tasks_.size();
-          insert(cargos_[Key{tensor, segment.region}].landed[report.device],
+          insert(cargos_[RegionKey{tensor, segment.region}].landed[report.device],
                  {segment.begin, segment.begin + segment.bytes});
         }
         first = last;
@@ -99,7 +99,7 @@ std::vector<std::uint64_t> Repair::boundaries(const TransferredRegion& cargo) {
   std::set<std::uint64_t> bytes;
   for (const auto* side : {&cargo.wanted, &cargo.landed}) {
     for (const auto& [device, ranges] : *side) {
-      for (const Range& range : ranges) {
+      for (const ByteInterval& range : ranges) {
         bytes.insert(range.begin);
         bytes.insert(range.end);
       }
@@ -111,13 +111,14 @@ std::vector<std::uint64_t> Repair::boundaries(const TransferredRegion& cargo) {
 bool Repair::covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte) {
   const auto found = side.find(device);
   if (found == side.end()) return false;
-  const auto after = std::upper_bound(found->second.begin(), found->second.end(), byte,
-                                      [](std::uint64_t b, const Range& r) { return b < r.begin; });
+  const auto after =
+      std::upper_bound(found->second.begin(), found->second.end(), byte,
+                       [](std::uint64_t b, const ByteInterval& r) { return b < r.begin; });
   return after != found->second.begin() && byte < std::prev(after)->end;
 }
 
-Repair::MissingRange Repair::missing_range_at(const Key& key, const TransferredRegion& cargo,
-                                              Range range, std::span<const DeviceId> dead) {
+Repair::MissingRange Repair::missing_range_at(const RegionKey& key, const TransferredRegion& cargo,
+                                              ByteInterval range, std::span<const DeviceId> dead) {
   const auto has = [&](const std::map<DeviceId, Ranges>& side, DeviceId device) {
     return !contains(dead, device) && covers(side, device, range.begin);
   };

@@ -49,42 +49,42 @@ class Repair final {
                    const PlanOptions& options = {}) const;
 
  private:
-  struct Range {
+  struct ByteInterval {
     std::uint64_t begin, end;
   };
-  using Ranges = std::vector<Range>;  // ascending and disjoint
+  using Ranges = std::vector<ByteInterval>;  // ascending and disjoint
   /// Region of a tensor that travels: its original holders, the bytes that each device needs, and
   /// the bytes that have landed.
   struct TransferredRegion {
     std::vector<DeviceId> holders;
     std::map<DeviceId, Ranges> wanted, landed;
   };
-  struct Key {
+  struct RegionKey {
     std::uint32_t tensor;
     Region region;
-    friend auto operator<=>(const Key&, const Key&) = default;
+    friend auto operator<=>(const RegionKey&, const RegionKey&) = default;
   };
   /// Bytes [begin, end) of a cargo that the same live devices have and the same live devices miss.
   struct MissingRange {
-    const Key* key;
-    Range range;
+    const RegionKey* key;
+    ByteInterval range;
     std::vector<DeviceId> holders, receivers;
   };
   std::vector<MissingRange> missing_ranges(std::span<const DeviceId> dead) const;
   /// Returns the live devices that miss `range` of a cargo and, if there are any, the live devices
   /// that have it. No boundary lies inside `range`.
-  static MissingRange missing_range_at(const Key& key, const TransferredRegion& cargo, Range range,
-                                       std::span<const DeviceId> dead);
+  static MissingRange missing_range_at(const RegionKey& key, const TransferredRegion& cargo,
+                                       ByteInterval range, std::span<const DeviceId> dead);
   /// Returns the begins and ends of a cargo's ranges, ascending.
   static std::vector<std::uint64_t> boundaries(const TransferredRegion& cargo);
   /// Returns true if a range of the device contains this byte.
   static bool covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte);
-  static void insert(Ranges& ranges, Range range);
+  static void insert(Ranges& ranges, ByteInterval range);
 
   std::vector<ReshardTask> tasks_;
   Topology topology_;
   std::vector<LocalCopy> copies_;
-  std::map<Key, TransferredRegion> cargos_;
+  std::map<RegionKey, TransferredRegion> cargos_;
 };
 
 /// Plans the repair of one plan after one failure.

@@ -14,33 +14,34 @@ namespace weft::transfer {
 namespace {
 
 /// Source or destination of a case: hosts x devices per host, with mesh extents if they differ.
-struct Side {
+struct CaseSide {
   int hosts = 1;
   int devices = 1;
   std::vector<std::vector<int>> axes;  ///< Mesh axes of each dimension, outermost first.
   std::vector<int> extents = {};       ///< Extents of the mesh. Empty: {hosts, devices}.
 };
 
-Topology topology_of(const Side& source, const Side& destination) {
+Topology topology_of(const CaseSide& source, const CaseSide& destination) {
   std::vector<int> devices(source.hosts, source.devices);
   devices.insert(devices.end(), destination.hosts, destination.devices);
   return Topology::dense(devices);
 }
 
-MeshSharding cut_of(const Side& side, int first_device) {
+MeshSharding cut_of(const CaseSide& side, int first_device) {
   const std::vector<int> extents =
       side.extents.empty() ? std::vector<int>{side.hosts, side.devices} : side.extents;
   return {static_cast<std::uint32_t>(first_device), extents, side.axes};
 }
 
-ReshardTask task_of(DType dtype, const Shape& shape, const Side& source, const Side& destination) {
+ReshardTask task_of(DType dtype, const Shape& shape, const CaseSide& source,
+                    const CaseSide& destination) {
   return {{dtype, shape},
           shard_by_mesh(shape, cut_of(source, 0)),
           shard_by_mesh(shape, cut_of(destination, source.hosts * source.devices))};
 }
 
 ReshardCase case_of(std::string_view name, std::string description, const Shape& shape,
-                    const Side& source, const Side& destination) {
+                    const CaseSide& source, const CaseSide& destination) {
   ReshardCase result{
       std::string(name), std::move(description), topology_of(source, destination), {}, {}};
   result.tasks.push_back(task_of(DType::kI32, shape, source, destination));
@@ -62,7 +63,7 @@ ReshardCase device_to(std::string_view name, std::uint64_t bytes, int hosts, int
 }
 
 ReshardCase paper(std::string_view name, std::uint64_t bytes, int number) {
-  const auto make = [&](const char* text, const Side& source, const Side& destination,
+  const auto make = [&](const char* text, const CaseSide& source, const CaseSide& destination,
                         std::int64_t lead = 1) {
     return case_of(name, text, block(bytes, lead), source, destination);
   };
@@ -112,7 +113,7 @@ Shape plane(std::uint64_t bytes, int parts) {
 }
 
 ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int hosts) {
-  const auto make = [&](std::string text, const Side& source, const Side& destination) {
+  const auto make = [&](std::string text, const CaseSide& source, const CaseSide& destination) {
     text += fmt::format(", {} to {} hosts", source.hosts, destination.hosts);
     const int parts = 4 * std::max(source.hosts, destination.hosts);
     return case_of(name, std::move(text), plane(bytes, parts), source, destination);
@@ -177,15 +178,15 @@ ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
   const std::int64_t vocabulary =
       std::max<std::uint64_t>(64, (std::max(bytes, others) - others) / (768 * 4));
   constexpr std::int64_t kWidth = 768;
-  const Side trainer_matrix{2, 4, {{0, 1}, {}}}, trainer_vector{2, 4, {{0, 1}}};
-  const Side columns{4, 2, {{}, {1}}}, rows{4, 2, {{1}, {}}}, whole{4, 2, {{}}};
+  const CaseSide trainer_matrix{2, 4, {{0, 1}, {}}}, trainer_vector{2, 4, {{0, 1}}};
+  const CaseSide columns{4, 2, {{}, {1}}}, rows{4, 2, {{1}, {}}}, whole{4, 2, {{}}};
   ReshardCase result{
       std::string(name),
       fmt::format("GPT-2 weights, {} layers, 2x4 sharded to 4x2 with TP2 on every host", layers),
       topology_of(trainer_matrix, columns),
       {},
       {}};
-  const auto matrix = [&](std::int64_t in, std::int64_t out, const Side& to) {
+  const auto matrix = [&](std::int64_t in, std::int64_t out, const CaseSide& to) {
     result.tasks.push_back(task_of(DType::kF32, {in, out}, trainer_matrix, to));
   };
   const auto vector = [&](std::int64_t size) {

@@ -132,19 +132,19 @@ class LoopbackWire final : public Wire {
   }
 
  private:
-  std::optional<LoopbackHub::Event> next_event() {
+  std::optional<LoopbackHub::HubEvent> next_event() {
     const std::scoped_lock lock(hub_.mutex_);
     if (station_.inbox.empty()) return std::nullopt;
     auto chosen = station_.inbox.begin();
     if (hub_.options_.shuffle_seed) {
-      for (LoopbackHub::Event& event : station_.inbox) event.delay -= event.delay > 0 ? 1 : 0;
+      for (LoopbackHub::HubEvent& event : station_.inbox) event.delay -= event.delay > 0 ? 1 : 0;
       const auto ready = std::count_if(station_.inbox.begin(), station_.inbox.end(),
                                        [](const auto& event) { return event.delay == 0; });
       if (ready == 0) return std::nullopt;
       auto skip = hub_.random_.below(ready);
       while (chosen->delay != 0 || skip-- != 0) ++chosen;
     }
-    LoopbackHub::Event event = std::move(*chosen);
+    LoopbackHub::HubEvent event = std::move(*chosen);
     station_.inbox.erase(chosen);
     return event;
   }
@@ -209,7 +209,7 @@ std::size_t LoopbackHub::buffered_bytes(DeviceId from, DeviceId to) const {
   return found == buffered_.end() ? 0 : found->second;
 }
 
-void LoopbackHub::post(DeviceId to, decltype(Event::what) what) {
+void LoopbackHub::post(DeviceId to, decltype(HubEvent::what) what) {
   HubEndpoint& station = *stations_.at(to);
   const std::uint32_t delay =
       options_.shuffle_seed ? static_cast<std::uint32_t>(random_.below(options_.max_delay + 1)) : 0;

@@ -70,19 +70,19 @@ class LoopbackHub final {
   struct Arrived {
     MessageId id;
   };
-  struct Event {
+  struct HubEvent {
     std::variant<Arrived, SendFinished, ReceiveFinished, PeerLost> what;
     std::uint32_t delay = 0;
   };
   struct HubEndpoint {
     std::set<DeviceId> connected;
-    std::deque<Event> inbox;
+    std::deque<HubEvent> inbox;
     std::condition_variable changed;
     bool woken = false;
     bool alive = true;
   };
 
-  void post(DeviceId to, decltype(Event::what) what);
+  void post(DeviceId to, decltype(HubEvent::what) what);
   /// Ends all operations in flight between two stations. `told` sees `error`; the sends of
   /// `dropper` end with kCancelled.
   void cut(DeviceId dropper, DeviceId told, const Error& error);

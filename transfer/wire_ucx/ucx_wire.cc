@@ -192,14 +192,14 @@ class UcxWire final : public Wire {
   void process_ended(int process_fd) {
     for (const auto& [id, peer] : peers_.connected()) {
       if (peer->process.fd() != process_fd) continue;
-      for (Peer::Connection* connection : peer->connections()) connection->ended = true;
+      for (Peer::UcxConnection* connection : peer->connections()) connection->ended = true;
       peer->fail(fmt::format("its process, {}, has ended", peer->process.pid()));
     }
   }
 
   static void on_peer_error(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
     static_cast<Peer*>(argument)->end_connections(
-        [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; },
+        [&](const Peer::UcxConnection& connection) { return connection.endpoint == endpoint; },
         text_of(status, static_cast<Peer*>(argument)));
   }
   static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes,
@@ -235,7 +235,7 @@ class UcxWire final : public Wire {
                            prefix.value);
     if (prefix.kind != WireHeader::kGoodbye) return;
     peer.end_connections(
-        [&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
+        [&](const Peer::UcxConnection& connection) { return connection.worker == &side.worker; },
         "it closed the connection");
   }
 

@@ -61,39 +61,40 @@ void Acceptor::on_introduction(Handshake& handshake, PeerDescription other) {
   handshakes_.attach(link, handshake, std::move(other), false);
 }
 
-std::optional<Acceptor::Refusal> Acceptor::find_refusal(const PeerDescription& me,
-                                                        const PeerDescription& other,
-                                                        const Secret& proven) const {
-  if (auto reject = find_incompatibility(me, other)) return Refusal{*std::move(reject)};
+std::optional<Acceptor::ConnectionRefusal> Acceptor::find_refusal(const PeerDescription& me,
+                                                                  const PeerDescription& other,
+                                                                  const Secret& proven) const {
+  if (auto reject = find_incompatibility(me, other)) return ConnectionRefusal{*std::move(reject)};
   if (!token_.admits(proven, other.process.id))
-    return Refusal{{ErrorCode::kFailedPrecondition,
-                    fmt::format("{} uses a token that was replaced, and was not connected to "
-                                "the cluster at that time",
-                                describe(other)),
-                    "give it the new one, of the file that `weft head` has named", false,
-                    me.process.id}};
+    return ConnectionRefusal{
+        {ErrorCode::kFailedPrecondition,
+         fmt::format("{} uses a token that was replaced, and was not connected to "
+                     "the cluster at that time",
+                     describe(other)),
+         "give it the new one, of the file that `weft head` has named", false, me.process.id}};
   // A connection that is meant for another process must not replace one to this process.
   if (other.wanted.head && !options_.is_head)
-    return Refusal{{ErrorCode::kUnavailable,
-                    fmt::format("{} tried to connect to a head, but {} is not a head",
-                                describe(other), describe(me)),
-                    "give the address that `weft head` has printed", false, me.process.id}};
+    return ConnectionRefusal{{ErrorCode::kUnavailable,
+                              fmt::format("{} tried to connect to a head, but {} is not a head",
+                                          describe(other), describe(me)),
+                              "give the address that `weft head` has printed", false,
+                              me.process.id}};
   if (other.wanted.process != ProcessId() && other.wanted.process != me.process.id)
-    return Refusal{{ErrorCode::kPeerDied,
-                    fmt::format("the requested process has exited: {} now listens at {}",
-                                me.process.name, to_string(me.process.address)),
-                    "", false, me.process.id},
-                   false};
+    return ConnectionRefusal{{ErrorCode::kPeerDied,
+                              fmt::format("the requested process has exited: {} now listens at {}",
+                                          me.process.name, to_string(me.process.address)),
+                              "", false, me.process.id},
+                             false};
   if (const auto death = links_.death_of(other.process.id))
-    return Refusal{{ErrorCode::kFailedPrecondition,
-                    fmt::format("{} has declared {} dead: {}", me.process.name, describe(other),
-                                death->message()),
-                    "start the process again", false, me.process.id}};
+    return ConnectionRefusal{{ErrorCode::kFailedPrecondition,
+                              fmt::format("{} has declared {} dead: {}", me.process.name,
+                                          describe(other), death->message()),
+                              "start the process again", false, me.process.id}};
   return std::nullopt;
 }
 
-std::optional<Acceptor::Refusal> Acceptor::replace_link(const PeerDescription& me,
-                                                        const PeerDescription& other) {
+std::optional<Acceptor::ConnectionRefusal> Acceptor::replace_link(const PeerDescription& me,
+                                                                  const PeerDescription& other) {
   const std::shared_ptr<Link> link = links_.find(other.process.id);
   if (!link) return std::nullopt;
   if (link->ended()) {
@@ -104,7 +105,7 @@ std::optional<Acceptor::Refusal> Acceptor::replace_link(const PeerDescription& m
     return std::nullopt;
   }
   const auto duplicate = [&](const char* why) {
-    return Refusal{{ErrorCode::kAlreadyExists, why, "", true, me.process.id}, false};
+    return ConnectionRefusal{{ErrorCode::kAlreadyExists, why, "", true, me.process.id}, false};
   };
   // Both dialled at once: the connection of the process with the smaller id stays.
   if ((!link->attached() || link->dialled_here()) && me.process.id < other.process.id)
@@ -117,7 +118,7 @@ std::optional<Acceptor::Refusal> Acceptor::replace_link(const PeerDescription& m
   return std::nullopt;
 }
 
-void Acceptor::refuse(Handshake& handshake, const Refusal& refusal) {
+void Acceptor::refuse(Handshake& handshake, const ConnectionRefusal& refusal) {
   if (refusal.is_logged)
     refusals_.refused(handshake.connection()->peer_address(), refusal.reject.text);
   handshake.refuse(refusal.reject);

@@ -35,19 +35,21 @@ class Acceptor final {
 
  private:
   /// Refusal of a connection. `is_logged`: a line of the log says so.
-  struct Refusal {
+  struct ConnectionRefusal {
     Reject reject;
     bool is_logged = true;
   };
   void on_answer(Handshake& handshake, Handshake::Answer answer);
   void on_introduction(Handshake& handshake, PeerDescription other);
   /// Returns why this process must not accept a connection of `other`, if there is a reason.
-  std::optional<Refusal> find_refusal(const PeerDescription& me, const PeerDescription& other,
-                                      const Secret& proven) const;
+  std::optional<ConnectionRefusal> find_refusal(const PeerDescription& me,
+                                                const PeerDescription& other,
+                                                const Secret& proven) const;
   /// Decides about a link to `other` that exists already. Drops it if its connection is lost or
   /// outdated. Returns the refusal of the new connection if the present one stays.
-  std::optional<Refusal> replace_link(const PeerDescription& me, const PeerDescription& other);
-  void refuse(Handshake& handshake, const Refusal& refusal);
+  std::optional<ConnectionRefusal> replace_link(const PeerDescription& me,
+                                                const PeerDescription& other);
+  void refuse(Handshake& handshake, const ConnectionRefusal& refusal);
 
   const SystemOptions& options_;
   EventLoop& loop_;

@@ -15,11 +15,11 @@ constexpr auto kLateTimer = std::chrono::milliseconds(200);
 
 std::shared_ptr<Link> LinkDialer::link_to(const ProcessRef& process) {
   auto [link, is_new] = links_.find_or_add_reachable(process);
-  if (is_new) loop_.post([this, link = link] { dial_peer(link, Attempt::kFirst); });
+  if (is_new) loop_.post([this, link = link] { dial_peer(link, AttemptNumber::kFirst); });
   return std::move(link);
 }
 
-void LinkDialer::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt) {
+void LinkDialer::dial_peer(const std::shared_ptr<Link>& link, AttemptNumber attempt) {
   const Address& address = link->peer().address;
   const Dial to{link, SteadyClock().now() + options_.connect_within, attempt};
   links_.begin_dial(link->peer_id(), dial(loop_, address, to.deadline, Retry::kNever,
@@ -81,9 +81,9 @@ void LinkDialer::on_rejected(const Dial& dial, const Reject& reject) {
 
 void LinkDialer::on_failed(const Dial& dial, const Error& error) {
   // This process was stopped, and the other one has timed out.
-  if (dial.attempt == Attempt::kFirst &&
+  if (dial.attempt == AttemptNumber::kFirst &&
       SteadyClock().now() - dial.handshake_began > Handshake::kTimeLimit + kLateTimer)
-    return dial_peer(dial.link, Attempt::kAgain);
+    return dial_peer(dial.link, AttemptNumber::kAgain);
   drop_unreachable(dial.link, ErrorCode::kUnavailable, error);
 }
 

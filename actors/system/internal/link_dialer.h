@@ -32,15 +32,15 @@ class LinkDialer final {
   std::shared_ptr<Link> link_to(const ProcessRef& process);
 
  private:
-  enum class Attempt { kFirst, kAgain };
+  enum class AttemptNumber { kFirst, kAgain };
   /// Dial to the peer of a link.
   struct Dial {
     std::shared_ptr<Link> link;
     TimePoint deadline;
-    Attempt attempt;
+    AttemptNumber attempt;
     TimePoint handshake_began = {};
   };
-  void dial_peer(const std::shared_ptr<Link>& link, Attempt attempt);
+  void dial_peer(const std::shared_ptr<Link>& link, AttemptNumber attempt);
   void on_connected(Dial dial, std::shared_ptr<Connection> connection);
   void on_answer(const Dial& dial, Handshake& handshake, Handshake::Answer answer);
   void on_accepted(const std::shared_ptr<Link>& link, Handshake& handshake, PeerDescription other);

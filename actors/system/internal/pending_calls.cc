@@ -65,7 +65,7 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::take_all() {
 std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<CallState>> found;
-  for (const Slot& slot : slots_)
+  for (const CallSlot& slot : slots_)
     if (slot.call && !slot.call->done()) found.push_back(slot.call);
   return found;
 }
@@ -74,7 +74,7 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::take_expired(TimePoint now
   const std::lock_guard lock(mutex_);
   auto expired = take_if([&](const CallState& call) { return call.deadline <= now; });
   earliest_ = TimePoint::max();
-  for (const Slot& slot : slots_)
+  for (const CallSlot& slot : slots_)
     if (slot.call && !slot.call->done()) earliest_ = std::min(earliest_, slot.call->deadline);
   next = earliest_;
   return expired;

@@ -24,7 +24,7 @@ class PendingCalls final {
   std::vector<std::shared_ptr<CallState>> take_expired(TimePoint now, TimePoint& next);
 
  private:
-  struct Slot {
+  struct CallSlot {
     std::shared_ptr<CallState> call;
     std::uint32_t generation = 1;
   };
@@ -32,7 +32,7 @@ class PendingCalls final {
   std::vector<std::shared_ptr<CallState>> take_if(Which which);
 
   Mutex mutex_;  // guards the members below
-  std::vector<Slot> slots_;
+  std::vector<CallSlot> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t purge_at_ = 1024;
   TimePoint earliest_ = TimePoint::max();

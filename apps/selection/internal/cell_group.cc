@@ -34,7 +34,7 @@ void CellGroupWriter::append(std::uint32_t group, std::uint32_t cell, bool is_ba
 }
 
 void CellGroupWriter::commit() {
-  for (const auto& file : files_) file->commit(SpillWriter::Durability::kProcess);
+  for (const auto& file : files_) file->commit(SpillWriter::CommitDurability::kProcess);
 }
 
 CellGroup::CellGroup(const std::filesystem::path& folder, std::uint32_t group,
@@ -65,7 +65,7 @@ std::optional<CellGroup::Cell> CellGroup::next() {
   Cell cell{{dimensions_}, {dimensions_}};
   const std::uint32_t number = entries_[next_].cell;
   for (; next_ < entries_.size() && entries_[next_].cell == number; ++next_) {
-    const Entry& entry = entries_[next_];
+    const CellEntry& entry = entries_[next_];
     VectorBlock& into = entry.is_base ? cell.bases : cell.queries;
     const auto vector = std::span(values_).subspan(entry.row * dimensions_, dimensions_);
     into.ids.push_back(entry.id);

@@ -45,16 +45,16 @@ class CellGroup final {
   std::optional<Cell> next();
 
  private:
-  struct Entry {
+  struct CellEntry {
     std::uint32_t cell;
     PointId id;
     bool is_base;
     std::uint32_t row;
-    auto operator<=>(const Entry&) const = default;
+    auto operator<=>(const CellEntry&) const = default;
   };
 
   const std::size_t dimensions_;
-  std::vector<Entry> entries_;
+  std::vector<CellEntry> entries_;
   std::vector<float> values_;  ///< Row-major vectors.
   std::size_t next_ = 0;
 };

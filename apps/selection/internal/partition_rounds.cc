@@ -54,7 +54,7 @@ actors::task<std::vector<PartitionSize>> PartitionRounds::send_points(ShuffleReq
   co_await exchange.finish();
   std::vector<PartitionSize> sizes;
   for (auto& [partition, file] : files) {
-    file.commit(SpillWriter::Durability::kProcess);
+    file.commit(SpillWriter::CommitDurability::kProcess);
     sizes.push_back(partitions_.at(partition));
   }
   co_return sizes;

@@ -18,8 +18,9 @@ enum class NeighbourUpdate : std::uint8_t {
 };
 
 /// Returns the state of the points that a step decides.
-PointState decided_state(BoundingLoop::Step step) {
-  return step == BoundingLoop::Step::kGrow || step == BoundingLoop::Step::kAcceptRest
+PointState decided_state(BoundingLoop::BoundingStep step) {
+  return step == BoundingLoop::BoundingStep::kGrow ||
+                 step == BoundingLoop::BoundingStep::kAcceptRest
              ? PointState::kAccepted
              : PointState::kDiscarded;
 }
@@ -116,8 +117,10 @@ std::uint64_t ShardBounding::decide(const BoundRequest& request) const {
     }
     std::vector<std::uint32_t> rows;
     switch (request.kind) {
-      case BoundingLoop::Step::kShrink: rows = bounds.discard_below(request.threshold); break;
-      case BoundingLoop::Step::kGrow: rows = bounds.accept_above(request.threshold); break;
+      case BoundingLoop::BoundingStep::kShrink:
+        rows = bounds.discard_below(request.threshold);
+        break;
+      case BoundingLoop::BoundingStep::kGrow: rows = bounds.accept_above(request.threshold); break;
       default: rows = bounds.decide_all(decided_state(request.kind)); break;
     }
     state_.write_decisions(shard, request.step, rows);

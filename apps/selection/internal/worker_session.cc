@@ -56,7 +56,7 @@ std::filesystem::path WorkerSession::rank_file(std::string_view kind) const {
 
 void WorkerSession::write_state(const std::filesystem::path& path,
                                 std::span<const std::byte> content) {
-  write_spilled(path, content, SpillWriter::Durability::kProcess);
+  write_spilled(path, content, SpillWriter::CommitDurability::kProcess);
 }
 
 ResourceUsage WorkerSession::resource_usage() const {

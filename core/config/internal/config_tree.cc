@@ -9,8 +9,8 @@
 
 namespace weft::internal {
 
-ConfigValue::Member* ConfigValue::member(std::string_view key) {
-  for (Member& candidate : members)
+ConfigValue::MapMember* ConfigValue::member(std::string_view key) {
+  for (MapMember& candidate : members)
     if (candidate.key == key) return &candidate;
   return nullptr;
 }
@@ -32,7 +32,7 @@ void ConfigTree::record_problem(RecordedProblem problem) {
 
 void ConfigTree::record_unread_keys(const ConfigValue& value) {
   for (const auto& element : value.elements) record_unread_keys(*element);
-  for (const ConfigValue::Member& member : value.members) {
+  for (const ConfigValue::MapMember& member : value.members) {
     if (member.is_excluded) continue;
     if (member.was_read) {
       const auto& path = member.value->path;
@@ -80,7 +80,7 @@ std::string child_path(const std::string& parent, std::string_view key) {
 
 void assign_paths(ConfigValue& value, const std::string& path) {
   value.path = path;
-  for (ConfigValue::Member& member : value.members)
+  for (ConfigValue::MapMember& member : value.members)
     assign_paths(*member.value, child_path(path, member.key));
   for (std::size_t i = 0; i < value.elements.size(); ++i)
     assign_paths(*value.elements[i], fmt::format("{}[{}]", path, i));

@@ -27,7 +27,7 @@ struct ConfigValue {
   /// True if a reader reads the content of the file at `absolute`.
   bool is_input_file = false;
 
-  struct Member {
+  struct MapMember {
     std::string key;
     std::string where;  ///< place of the key
     int order = 0;
@@ -35,12 +35,12 @@ struct ConfigValue {
     bool is_excluded = false;  ///< true if the key was left to another reader
     std::unique_ptr<ConfigValue> value;
   };
-  std::vector<Member> members;                         ///< members of a map, in file order
+  std::vector<MapMember> members;                      ///< members of a map, in file order
   std::vector<std::unique_ptr<ConfigValue>> elements;  ///< elements of a list
   /// keys that readers looked up, present or not
   std::vector<std::string> known_keys;
 
-  Member* member(std::string_view key);
+  MapMember* member(std::string_view key);
 };
 
 /// Recorded problem with a value.

@@ -59,7 +59,7 @@ bool is_collection(const ConfigValue& value) {
 std::optional<std::string> flow_text(const ConfigValue& value) {
   const bool is_map = value.kind == ConfigNode::Kind::kMap;
   std::string text;
-  for (const ConfigValue::Member& member : value.members) {
+  for (const ConfigValue::MapMember& member : value.members) {
     if (is_collection(*member.value)) return std::nullopt;
     text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", plain_or_quoted(member.key),
                         scalar_text(*member.value));
@@ -91,7 +91,7 @@ void write_value(const ConfigValue& value, std::size_t indent, std::string& out)
 
 void write_block(const ConfigValue& value, std::size_t indent, std::string& out) {
   const std::string blanks(indent, ' ');
-  for (const ConfigValue::Member& member : value.members) {
+  for (const ConfigValue::MapMember& member : value.members) {
     out += blanks + plain_or_quoted(member.key) + ":";
     write_value(*member.value, indent, out);
   }
@@ -126,7 +126,8 @@ class PlaceWriter final {
     if (has_line)
       text_ += fmt::format("    {} {} {}\n", key_place, place(value.where),
                            value.path.empty() ? "." : value.path);
-    for (const ConfigValue::Member& member : value.members) add(*member.value, place(member.where));
+    for (const ConfigValue::MapMember& member : value.members)
+      add(*member.value, place(member.where));
     for (const auto& element : value.elements) add(*element, "-");
   }
 
@@ -154,7 +155,7 @@ std::string list_text(const std::vector<std::string>& items) {
 
 void add_input_files(const ConfigValue& value, std::vector<std::string>& keys) {
   if (value.is_input_file) keys.push_back(value.path);
-  for (const ConfigValue::Member& member : value.members) add_input_files(*member.value, keys);
+  for (const ConfigValue::MapMember& member : value.members) add_input_files(*member.value, keys);
   for (const auto& element : value.elements) add_input_files(*element, keys);
 }
 
@@ -172,7 +173,7 @@ class Section final {
 
  private:
   const ConfigValue& at(std::string_view key) const {
-    for (const ConfigValue::Member& member : value_.members)
+    for (const ConfigValue::MapMember& member : value_.members)
       if (member.key == key) return *member.value;
     throw Error(ErrorCode::kInvalidConfig,
                 fmt::format("{}: the section 'resolved', which `weft run` writes, lacks '{}': "
@@ -218,7 +219,7 @@ struct OriginalPlaces {
       if (key_where != nullptr) set(found->second.first, *key_where);
       if (value.where.starts_with(kSet)) value.folder = directory;
     }
-    for (ConfigValue::Member& member : value.members) apply(*member.value, &member.where);
+    for (ConfigValue::MapMember& member : value.members) apply(*member.value, &member.where);
     for (const auto& element : value.elements) apply(*element, nullptr);
   }
 };
@@ -229,7 +230,7 @@ void mark_input_files(ConfigValue& value, const std::vector<std::string>& keys) 
     value.absolute = value.text;
     value.is_input_file = true;
   }
-  for (ConfigValue::Member& member : value.members) mark_input_files(*member.value, keys);
+  for (ConfigValue::MapMember& member : value.members) mark_input_files(*member.value, keys);
   for (const auto& element : value.elements) mark_input_files(*element, keys);
 }
 

@@ -64,7 +64,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  struct Key {
+  struct MapKey {
     std::string text;
     std::string where;
     int order;
@@ -73,7 +73,7 @@ class TreeBuilder final : public YAML::EventHandler {
     std::unique_ptr<ConfigValue> value;
     YAML::anchor_t anchor;
     YAML::Mark mark;
-    std::optional<Key> key;  ///< key of a map whose value is the next event
+    std::optional<MapKey> key;  ///< key of a map whose value is the next event
   };
 
   std::string where(const YAML::Mark& mark) const {
@@ -136,7 +136,7 @@ class TreeBuilder final : public YAML::EventHandler {
       if (const auto* first = parent.value->member(value->text))
         fail(mark, fmt::format("duplicate key '{}'; it is already defined at {}", value->text,
                                first->where));
-      parent.key = Key{value->text, value->where, value->order};
+      parent.key = MapKey{value->text, value->where, value->order};
     }
   }
 

@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cpu/internal/onednn_engine.h"
 #include "core/cpu/internal/op_kernels.h"
 
 namespace weft {
-
-struct Convolutions::Engine {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-};
-
 namespace {
 
 using Memory = dnnl::memory;
@@ -42,17 +37,18 @@ struct Argument {
 
 }  // namespace
 
-struct Convolutions::Compiled {
+struct Convolutions::CompiledConvolution {
   dnnl::primitive primitive;
   std::vector<Argument> inputs;
   std::optional<Argument> output;
 };
 
-Convolutions::Convolutions() : engine_(std::make_unique<Engine>()) {}
+Convolutions::Convolutions() : engine_(std::make_unique<OneDnnEngine>()) {}
 Convolutions::~Convolutions() = default;
 
-Convolutions::Compiled& Convolutions::compiled(Direction direction, const ConvolutionSizes& s) {
-  std::unique_ptr<Compiled>& compiled = compiled_[{direction, s}];
+Convolutions::CompiledConvolution& Convolutions::compiled(Direction direction,
+                                                          const ConvolutionSizes& s) {
+  std::unique_ptr<CompiledConvolution>& compiled = compiled_[{direction, s}];
   if (compiled) return *compiled;
   const dnnl::engine& engine = engine_->engine;
   // oneDNN orders dimensions as [batch, channels, height, width] and [out, in, height, width]; the
@@ -72,7 +68,7 @@ Convolutions::Compiled& Convolutions::compiled(Direction direction, const Convol
   const dnnl::convolution_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, kAlgorithm, x, any_w, bias, y, stride, padding, after},
       engine);
-  auto made = std::make_unique<Compiled>();
+  auto made = std::make_unique<CompiledConvolution>();
   switch (direction) {
     case Direction::kForward:
       made->primitive = dnnl::convolution_forward(forward);
@@ -108,7 +104,7 @@ Convolutions::Compiled& Convolutions::compiled(Direction direction, const Convol
 void Convolutions::run(Direction direction, const ConvolutionSizes& sizes,
                        std::initializer_list<const float*> inputs, float* output) {
   try {
-    Compiled& c = compiled(direction, sizes);
+    CompiledConvolution& c = compiled(direction, sizes);
     std::unordered_map<int, Memory> arguments;
     auto data = inputs.begin();
     for (Argument& input : c.inputs) {

@@ -9,6 +9,8 @@
 
 namespace weft {
 
+struct OneDnnEngine;
+
 /// Sizes of a convolution; channels last, weights [kernel_height, kernel_width, in, out]. See
 /// core/ops/convolution.cc.
 struct ConvolutionSizes {
@@ -36,14 +38,13 @@ class Convolutions final {
 
  private:
   enum class Direction : std::uint8_t { kForward, kInputGrad, kWeightGrad };
-  struct Engine;
-  struct Compiled;
-  Compiled& compiled(Direction direction, const ConvolutionSizes& sizes);
+  struct CompiledConvolution;
+  CompiledConvolution& compiled(Direction direction, const ConvolutionSizes& sizes);
   void run(Direction direction, const ConvolutionSizes& sizes,
            std::initializer_list<const float*> inputs, float* output);
 
-  std::unique_ptr<Engine> engine_;
-  std::map<std::pair<Direction, ConvolutionSizes>, std::unique_ptr<Compiled>> compiled_;
+  std::unique_ptr<OneDnnEngine> engine_;
+  std::map<std::pair<Direction, ConvolutionSizes>, std::unique_ptr<CompiledConvolution>> compiled_;
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/base/error.h"
+#include "core/cpu/internal/onednn_engine.h"
 
 // Declared here because clang's tools do not find GCC's omp.h. Defined by OpenMP's run-time
 // library.
@@ -22,22 +23,17 @@ void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int
   }
 }
 
-struct BiasedMatmul::Engine {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-};
-
-struct BiasedMatmul::Compiled {
+struct BiasedMatmul::CompiledMatmul {
   dnnl::matmul matmul;
   dnnl::memory x, w, bias, y;
 };
 
-BiasedMatmul::BiasedMatmul() : engine_(std::make_unique<Engine>()) {}
+BiasedMatmul::BiasedMatmul() : engine_(std::make_unique<OneDnnEngine>()) {}
 BiasedMatmul::~BiasedMatmul() = default;
 
 void BiasedMatmul::run(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
                        const float* w, const float* bias, float* y) {
-  std::unique_ptr<Compiled>& compiled = compiled_[{m, n, k}];
+  std::unique_ptr<CompiledMatmul>& compiled = compiled_[{m, n, k}];
   try {
     if (!compiled) {
       const auto row_major = [](std::int64_t rows, std::int64_t columns) {
@@ -51,8 +47,8 @@ void BiasedMatmul::run(std::int64_t m, std::int64_t n, std::int64_t k, const flo
       const auto memory = [&](const dnnl::memory::desc& desc) {
         return dnnl::memory(desc, engine_->engine, DNNL_MEMORY_NONE);
       };
-      compiled = std::make_unique<Compiled>(
-          Compiled{dnnl::matmul(description), memory(xd), memory(wd), memory(bd), memory(yd)});
+      compiled = std::make_unique<CompiledMatmul>(CompiledMatmul{
+          dnnl::matmul(description), memory(xd), memory(wd), memory(bd), memory(yd)});
     }
     compiled->x.set_data_handle(const_cast<float*>(x));
     compiled->w.set_data_handle(const_cast<float*>(w));

@@ -7,6 +7,8 @@
 
 namespace weft {
 
+struct OneDnnEngine;
+
 enum class Transpose : bool { kNo, kYes };
 
 /// Computes c[M,N] = a[M,K] * b[K,N] + beta * c with oneDNN. Matrices are row-major; `ld` is the
@@ -26,10 +28,9 @@ class BiasedMatmul final {
            const float* bias, float* y);
 
  private:
-  struct Engine;
-  struct Compiled;
-  std::unique_ptr<Engine> engine_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<Compiled>>
+  struct CompiledMatmul;
+  std::unique_ptr<OneDnnEngine> engine_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::unique_ptr<CompiledMatmul>>
       compiled_;
 };
 

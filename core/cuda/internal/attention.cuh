@@ -35,20 +35,20 @@ struct AttentionTile {
 
 /// The block's head of a tensor: element (row, d) is at base + row * stride + d.
 template <typename T>
-struct Head {
+struct HeadView {
   T* base;
   std::int64_t stride, rows;
 };
 template <typename T>
-__device__ __forceinline__ Head<T> head_of(T* tensor, const Attention& shape,
-                                           std::int64_t batch_stride, std::int64_t row_stride,
-                                           std::int64_t rows) {
+__device__ __forceinline__ HeadView<T> head_of(T* tensor, const Attention& shape,
+                                               std::int64_t batch_stride, std::int64_t row_stride,
+                                               std::int64_t rows) {
   return {tensor + blockIdx.z * batch_stride + blockIdx.y * shape.head_dim, row_stride, rows};
 }
 
 /// Fills a tile with rows `first`, `first` + 1, ...; zeros beyond the end.
 template <int R, typename T>
-__device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_t first,
+__device__ __forceinline__ void load_tile(const HeadView<const T>& head, std::int64_t first,
                                           int head_dim, float* tile) {
   for (int e = threadIdx.x; e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_
 }
 
 template <int R, typename T>
-__device__ __forceinline__ void store_tile(const float* tile, const Head<T>& head,
+__device__ __forceinline__ void store_tile(const float* tile, const HeadView<T>& head,
                                            std::int64_t first, int head_dim, float factor) {
   for (int e = threadIdx.x; e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;

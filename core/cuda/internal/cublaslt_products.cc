@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/cuda/internal/cublaslt_problem.h"
 #include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/free_on_device.h"
 #include "core/cuda/internal/product_choices.h"
 #include "core/cuda/internal/stream_timer.h"
 
@@ -30,8 +31,8 @@ constexpr double kLeastGain = 0.02;
 using Algorithm = cublasLtMatmulAlgo_t;
 
 /// Algorithms of one product, and the one to be used.
-struct Plan {
-  explicit Plan(const ProductKey& key) : problem(key) {}
+struct ProductPlan {
+  explicit ProductPlan(const ProductKey& key) : problem(key) {}
   CublasLtProblem problem;
   std::vector<Algorithm> candidates;   ///< Best first, by the library's estimate.
   std::optional<Algorithm> algorithm;  ///< Null if the library has none or two parts are faster.
@@ -89,9 +90,6 @@ class Rehearsal final {
 struct DestroyLibrary {
   void operator()(cublasLtHandle_t library) const { cublasLtDestroy(library); }
 };
-struct FreeOnDevice {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
 
 }  // namespace
 
@@ -111,7 +109,7 @@ class CublasLtProducts::Impl {
   bool multiply(const MatrixProduct& p, StreamHandle stream, const TwoParts& two_parts) {
     const std::optional<ProductKey> key = product_key(p, options_.tf32);
     if (!key) return false;
-    Plan& plan = plan_for(*key, p, stream, two_parts);
+    ProductPlan& plan = plan_for(*key, p, stream, two_parts);
     if (!plan.algorithm) return false;
     const cublasStatus_t status =
         plan.problem.queue(library_.get(), p, *plan.algorithm, work_space_.get(), stream);
@@ -131,10 +129,10 @@ class CublasLtProducts::Impl {
         status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
-  Plan& plan_for(const ProductKey& key, const MatrixProduct& p, StreamHandle stream,
-                 const TwoParts& two_parts) {
+  ProductPlan& plan_for(const ProductKey& key, const MatrixProduct& p, StreamHandle stream,
+                        const TwoParts& two_parts) {
     if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
-    auto plan = std::make_unique<Plan>(key);
+    auto plan = std::make_unique<ProductPlan>(key);
     CublasLtProblem::Candidates found = plan->problem.candidates(library_.get(), kCandidates);
     plan->candidates = std::move(found.algorithms);
     if (plan->candidates.empty()) {
@@ -146,7 +144,7 @@ class CublasLtProducts::Impl {
   }
 
   /// Returns the algorithm to be used; null for two parts.
-  std::optional<Algorithm> choose(Plan& plan, const MatrixProduct& p, StreamHandle stream,
+  std::optional<Algorithm> choose(ProductPlan& plan, const MatrixProduct& p, StreamHandle stream,
                                   const TwoParts& two_parts) {
     const Algorithm first = plan.candidates.front();
     if (!options_.measure || (plan.candidates.size() == 1 && !two_parts)) return first;
@@ -168,9 +166,9 @@ class CublasLtProducts::Impl {
   /// Returns the choice that this process or another one measured. Null if there is none that later
   /// runs would know too, or if no algorithm works.
   std::optional<ProductChoice> measured(const std::string& name,
-                                        const ProductChoiceFile::Accepts& accepts, Plan& plan,
-                                        const MatrixProduct& p, StreamHandle stream,
-                                        const TwoParts& two_parts) {
+                                        const ProductChoiceFile::Accepts& accepts,
+                                        ProductPlan& plan, const MatrixProduct& p,
+                                        StreamHandle stream, const TwoParts& two_parts) {
     try {
       const Rehearsal rehearsal(p, stream);
       // Chooses the algorithm of the plain product before the file is locked.
@@ -192,8 +190,8 @@ class CublasLtProducts::Impl {
   }
 
   /// Measures all candidates and two parts. Returns null if no candidate works.
-  std::optional<ProductChoice> fastest(Plan& plan, const MatrixProduct& p, StreamHandle stream,
-                                       const TwoParts& two_parts) {
+  std::optional<ProductChoice> fastest(ProductPlan& plan, const MatrixProduct& p,
+                                       StreamHandle stream, const TwoParts& two_parts) {
     StreamTimer timer(stream);
     std::optional<ProductChoice> best;
     const auto offer = [&](std::optional<ProductAlgorithm> algorithm,
@@ -226,7 +224,7 @@ class CublasLtProducts::Impl {
   std::unique_ptr<void, FreeOnDevice> work_space_;
   std::string place_;  ///< GPU and library, as in the file.
   ProductChoiceFile choices_;
-  std::map<ProductKey, std::unique_ptr<Plan>> plans_;
+  std::map<ProductKey, std::unique_ptr<ProductPlan>> plans_;
 };
 
 CublasLtProducts::CublasLtProducts(CublasLtOptions options)

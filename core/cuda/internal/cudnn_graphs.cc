@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/free_on_device.h"
 
 namespace weft::cuda {
 namespace {
@@ -56,10 +57,6 @@ bool needs_lengths(const Attention& s) {
   return s.keys % 128 != 0 && cudnnGetVersion() <= kLastWithLengths;
 }
 
-struct FreeOnDevice {
-  void operator()(std::int32_t* memory) const { cudaFree(memory); }
-};
-
 /// Numbers of queries and keys of each batch entry, in GPU memory.
 class Lengths {
  public:
@@ -84,8 +81,8 @@ class Lengths {
   std::unique_ptr<std::int32_t, FreeOnDevice> memory_;
 };
 
-/// Graph that cuDNN can run; null if it rejected the graph.
-struct Plan {
+/// Graph that cuDNN can run, and the bytes of its work space. `graph` is null if cuDNN rejected it.
+struct ExecutionPlan {
   std::unique_ptr<Graph> graph;
   std::int64_t workspace = 0;
   Lengths lengths;  ///< Set if the graph has a padding mask.
@@ -254,7 +251,8 @@ class CudnnGraphs::Impl {
   bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k,
               const void* v, void* y, float* statistics) {
     if (!is_supported(type, shape, {q, k, v, y, statistics})) return false;
-    const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape); });
+    const ExecutionPlan& plan =
+        plan_for(describe("attention", shape), [&] { return forward_graph(shape); });
     if (plan.graph == nullptr) return false;
     execute(backend, plan,
             {{kQ, as_mutable(q)},
@@ -269,7 +267,7 @@ class CudnnGraphs::Impl {
                    const AttentionGradTensors& t) {
     if (!is_supported(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics}))
       return false;
-    const Plan& whole = backward_plan(backend, shape);
+    const ExecutionPlan& whole = backward_plan(backend, shape);
     if (whole.graph == nullptr) return false;
     const std::int64_t part = part_of_batch(shape.batch, whole.workspace);
     for (const std::int64_t size : {part, shape.batch % part}) {
@@ -288,7 +286,7 @@ class CudnnGraphs::Impl {
         return static_cast<void*>(const_cast<char*>(static_cast<const char*>(base)) +
                                   begin * stride * 2);
       };
-      const Plan& plan = backward_plan(backend, s);
+      const ExecutionPlan& plan = backward_plan(backend, s);
       Pointers pointers{{kQ, at(t.q, s.q_batch)},
                         {kK, at(t.k, s.k_batch)},
                         {kV, at(t.v, s.k_batch)},
@@ -316,7 +314,7 @@ class CudnnGraphs::Impl {
     const std::int64_t taps = w.kernel_height * w.kernel_width * w.x.channels,
                        weights = taps * c.out_channels;
     if (c.pass == ConvolutionPass::kWeightGrad) return convolve_weight_grad(backend, c, taps);
-    const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
+    const ExecutionPlan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
     // Weft's weights have the channels of y innermost; cuDNN needs those of x there.
     void* const turned = backend.allocate(static_cast<std::size_t>(weights) * 2);
@@ -352,8 +350,8 @@ class CudnnGraphs::Impl {
            std::ranges::all_of(pointers, aligned);
   }
 
-  const Plan& backward_plan(Backend& backend, const Attention& s) {
-    Plan& plan =
+  const ExecutionPlan& backward_plan(Backend& backend, const Attention& s) {
+    ExecutionPlan& plan =
         plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
     if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.is_set())
       plan.lengths = Lengths(s, backend.stream());
@@ -363,7 +361,7 @@ class CudnnGraphs::Impl {
   /// Computes the gradient of bf16 weights. cuDNN returns it in bf16 only, summed in float; it is
   /// converted to f32 while being transposed.
   bool convolve_weight_grad(Backend& backend, const Convolution& c, std::int64_t taps) {
-    const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
+    const ExecutionPlan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
     void* const turned = backend.allocate(static_cast<std::size_t>(taps * c.out_channels) * 2);
     execute(backend, plan, {{kDy, as_mutable(c.dy)}, {kX, as_mutable(c.x)}, {kDw, turned}});
@@ -374,13 +372,13 @@ class CudnnGraphs::Impl {
 
   /// Returns the plan of that name. Builds it from the graph if it is new.
   template <typename MakeGraph>
-  Plan& plan_for(const std::string& name, MakeGraph make_graph) {
+  ExecutionPlan& plan_for(const std::string& name, MakeGraph make_graph) {
     const auto [at, is_new] = plans_.try_emplace(name);
     if (is_new) at->second = build(name, make_graph());
     return at->second;
   }
 
-  Plan build(const std::string& name, std::unique_ptr<Graph> graph) {
+  ExecutionPlan build(const std::string& name, std::unique_ptr<Graph> graph) {
     const auto step = [&](fe::error_t status, const char* what) {
       if (status.is_good()) return true;
       const std::string reason = status.get_message();
@@ -394,7 +392,7 @@ class CudnnGraphs::Impl {
       return {};
     }
     if (deterministic_) graph->deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
-    Plan plan;
+    ExecutionPlan plan;
     if (!step(graph->check_support(), "check_support") ||
         !step(graph->build_plans(), "build_plans") ||
         !step(graph->get_workspace_size(plan.workspace), "get_workspace_size")) {
@@ -404,7 +402,7 @@ class CudnnGraphs::Impl {
     return plan;
   }
 
-  void execute(Backend& backend, const Plan& plan, Pointers pointers) {
+  void execute(Backend& backend, const ExecutionPlan& plan, Pointers pointers) {
     if (const cudnnStatus_t status = cudnnSetStream(handle_, backend.stream());
         status != CUDNN_STATUS_SUCCESS) {
       throw_error(ErrorCode::kInternal, "cudnnSetStream: {}", cudnnGetErrorString(status));
@@ -417,7 +415,7 @@ class CudnnGraphs::Impl {
 
   bool deterministic_;
   cudnnHandle_t handle_ = nullptr;
-  std::unordered_map<std::string, Plan> plans_;
+  std::unordered_map<std::string, ExecutionPlan> plans_;
   const std::function<void(const std::string&)> note_;
 };
 

@@ -35,16 +35,16 @@ void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b
 
 // --- pictures: [batch, height, width, channels] ---
 
-struct Picture {
+struct PictureShape {
   std::int64_t batch = 0, height = 0, width = 0, channels = 0;
   std::int64_t elements() const { return batch * height * width * channels; }
 };
 
 /// Computes y[b, i, j] = x[b, i / factor, j / factor]; `x` is the smaller picture.
-void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x,
+void upsample(StreamHandle stream, DType type, const void* small, void* large, PictureShape x,
               std::int64_t factor);
 /// Computes dx[b, i, j] = sum over the factor by factor square of dy.
-void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x,
+void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, PictureShape x,
                    std::int64_t factor);
 /// Copies to[r, to_begin + c] = from[r, from_begin + c] for c < count.
 void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_t from_columns,
@@ -57,7 +57,7 @@ void transpose(StreamHandle stream, DType in, DType out, const void* from, void*
 
 /// Sizes of a convolution; y is [batch, out_height, out_width, ...].
 struct ConvolutionShape {
-  Picture x;
+  PictureShape x;
   std::int64_t kernel_height = 0, kernel_width = 0, stride = 1, padding = 0, out_height = 0,
                out_width = 0;
 };

@@ -4,7 +4,7 @@
 namespace weft::cuda {
 namespace {
 
-Picture picture_of(const Shape& shape) { return {shape[0], shape[1], shape[2], shape[3]}; }
+PictureShape picture_of(const Shape& shape) { return {shape[0], shape[1], shape[2], shape[3]}; }
 
 void run_upsample(Backend& backend, const OpRun& run) {
   upsample(backend.stream(), run.type(0), run.in(0), run.out(), picture_of(run.shape(0)),

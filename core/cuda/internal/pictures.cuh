@@ -16,45 +16,47 @@ __device__ __forceinline__ std::int64_t pack_begin() {
 }
 
 /// Position of an element in a picture.
-struct Place {
+struct PicturePosition {
   std::int64_t batch, row, column, channel;
 };
-__device__ __forceinline__ Place place_of(std::int64_t index, const Picture& picture) {
+__device__ __forceinline__ PicturePosition place_of(std::int64_t index,
+                                                    const PictureShape& picture) {
   const Quotient pixel = divide(index, picture.channels);
   const Quotient line = divide(pixel.quotient, picture.width);
   const Quotient image = divide(line.quotient, picture.height);
   return {image.quotient, image.remainder, line.remainder, pixel.remainder};
 }
-__device__ __forceinline__ std::int64_t index_of(const Place& at, const Picture& picture) {
+__device__ __forceinline__ std::int64_t index_of(const PicturePosition& at,
+                                                 const PictureShape& picture) {
   return ((at.batch * picture.height + at.row) * picture.width + at.column) * picture.channels +
          at.channel;
 }
 
-__device__ __forceinline__ std::int64_t size_of_picture(const Picture& p) {
+__device__ __forceinline__ std::int64_t size_of_picture(const PictureShape& p) {
   return p.batch * p.height * p.width * p.channels;
 }
 
 template <typename T, int N>
-__global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large,
+__global__ void upsample_kernel(const T* x, T* y, PictureShape small, PictureShape large,
                                 std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(large)) return;
-  Place at = place_of(i, large);
+  PicturePosition at = place_of(i, large);
   at.row = divide(at.row, factor).quotient;
   at.column = divide(at.column, factor).quotient;
   store<N>(y + i, load<N>(x + index_of(at, small)));
 }
 
 template <typename T, int N>
-__global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture large,
+__global__ void upsample_grad_kernel(const T* dy, T* dx, PictureShape small, PictureShape large,
                                      std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(small)) return;
-  const Place at = place_of(i, small);
+  const PicturePosition at = place_of(i, small);
   float sums[N] = {};
   for (std::int64_t p = 0; p < factor; ++p) {
     for (std::int64_t q = 0; q < factor; ++q) {
-      const Place from{at.batch, at.row * factor + p, at.column * factor + q, at.channel};
+      const PicturePosition from{at.batch, at.row * factor + p, at.column * factor + q, at.channel};
       const Pack<T, N> values = load<N>(dy + index_of(from, large));
       for (int n = 0; n < N; ++n) sums[n] += values[n];
     }
@@ -86,8 +88,9 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, ConvolutionSha
   const Quotient kernel_at = divide(tap.remainder, w.kernel_width);
   const Quotient column = divide(tap.quotient, w.out_width);
   const Quotient row = divide(column.quotient, w.out_height);
-  const Place at{row.quotient, row.remainder * w.stride + kernel_at.quotient - w.padding,
-                 column.remainder * w.stride + kernel_at.remainder - w.padding, channel.remainder};
+  const PicturePosition at{row.quotient, row.remainder * w.stride + kernel_at.quotient - w.padding,
+                           column.remainder * w.stride + kernel_at.remainder - w.padding,
+                           channel.remainder};
   Pack<T, N> values{};
   if (at.row >= 0 && at.row < w.x.height && at.column >= 0 && at.column < w.x.width)
     values = load<N>(x + index_of(at, w.x));
@@ -108,7 +111,7 @@ template <typename T, int N>
 __global__ void columns_to_picture_kernel(const float* columns, T* dx, ConvolutionShape w) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(w.x)) return;
-  const Place at = place_of(i, w.x);
+  const PicturePosition at = place_of(i, w.x);
   float sums[N] = {};
   for (std::int64_t p = 0; p < w.kernel_height; ++p) {
     const std::int64_t row = output_under(at.row, p, w.stride, w.padding, w.out_height);
@@ -185,9 +188,9 @@ void with_pixels(DType type, std::int64_t size, bool is_aligned, std::int64_t ch
   });
 }
 
-void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x,
+void upsample(StreamHandle stream, DType type, const void* small, void* large, PictureShape x,
               std::int64_t factor) {
-  const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
+  const PictureShape y{x.batch, x.height * factor, x.width * factor, x.channels};
   with_pixels(type, y.elements(), aligned(small) && aligned(large), x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);
@@ -196,9 +199,9 @@ void upsample(StreamHandle stream, DType type, const void* small, void* large, P
               });
 }
 
-void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x,
+void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, PictureShape x,
                    std::int64_t factor) {
-  const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
+  const PictureShape y{x.batch, x.height * factor, x.width * factor, x.channels};
   with_pixels(type, x.elements(), aligned(small) && aligned(large), x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);

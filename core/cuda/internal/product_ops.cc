@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kColumnElements = std::int64_t{1} << 27;
 
 ConvolutionShape window_of(const OpRun& run, ConvolutionPass pass) {
-  const auto picture = [](const Shape& s) { return Picture{s[0], s[1], s[2], s[3]}; };
+  const auto picture = [](const Shape& s) { return PictureShape{s[0], s[1], s[2], s[3]}; };
   ConvolutionShape window;
   window.stride = run.op.integer("stride");
   window.padding = run.op.integer("padding");

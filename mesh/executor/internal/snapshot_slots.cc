@@ -74,7 +74,7 @@ void SnapshotSlots::discard() {
 }
 
 void SnapshotSlots::add_device(transfer::DeviceId device) {
-  for (Slot& slot : slots_) slot.missing_devices.insert(device);
+  for (SnapshotSlot& slot : slots_) slot.missing_devices.insert(device);
 }
 
 /// Checks the newest slot first. A slot counts if fetch programs for new devices compile.
@@ -100,7 +100,7 @@ std::optional<std::vector<Program>> SnapshotSlots::compile_fetch_of(std::size_t 
 
 void SnapshotSlots::restore() {
   const std::size_t index = newest().value();
-  Slot& slot = slots_[index];
+  SnapshotSlot& slot = slots_[index];
   if (!slot.missing_devices.empty()) {
     const std::vector<Program> fetch = compile_fetch_of(index).value();
     installer_.install(fetch);
@@ -123,7 +123,7 @@ void SnapshotSlots::publish_manifest() {
                         {},
                         plan.decisions.reason_declined(PlanQuestion::kCheckpointCopies),
                         plan.decisions.reason_declined(PlanQuestion::kSnapshots)};
-  for (const Slot& slot : slots_) {
+  for (const SnapshotSlot& slot : slots_) {
     // Slots kept by other groups are only complete with state that this process alone has.
     const bool whole = slot.groups == programs().groups && slot.missing_devices.empty();
     note.slots.push_back({whole ? slot.step : 0, slot.on_backups});

@@ -49,7 +49,7 @@ class SnapshotSlots final {
   void publish_manifest();
 
  private:
-  struct Slot {
+  struct SnapshotSlot {
     std::int64_t step = 0;               ///< Steps done when the slot was filled; 0: empty.
     bool on_backups = false;             ///< True if the backup devices' copies are complete too.
     std::vector<ReplicaGroup> groups{};  ///< Replica groups of that time.
@@ -71,7 +71,7 @@ class SnapshotSlots final {
   PlanInstaller& installer_;
   ProgramRunner& runner_;
   BackgroundTransfers& transfers_;
-  std::array<Slot, InMemoryCheckpoint::kSlots> slots_;
+  std::array<SnapshotSlot, InMemoryCheckpoint::kSlots> slots_;
   bool due_ = false;  ///< True if a snapshot should be taken as soon as possible.
   std::optional<std::size_t> replication_due_;  ///< Slot to be sent to backups.
   std::optional<std::size_t> replicating_;      ///< Slot being sent to backups.

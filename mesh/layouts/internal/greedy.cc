@@ -18,11 +18,11 @@ constexpr int kNone = -1;
 constexpr int kPassPartial = -2;
 
 /// Sharding of one choice of factor per axis, and its cost.
-class Candidate {
+class ShardingCandidate {
  public:
-  Candidate(const FactorSignature& signature, const std::vector<TensorType>& types,
-            const std::vector<Spec>& current, const DeviceMesh& mesh,
-            const std::vector<int>& choice)
+  ShardingCandidate(const FactorSignature& signature, const std::vector<TensorType>& types,
+                    const std::vector<Spec>& current, const DeviceMesh& mesh,
+                    const std::vector<int>& choice)
       : signature_(signature), types_(types), current_(current), mesh_(mesh), choice_(choice) {}
 
   /// Returns the axes that split a factor, outermost first, in the order of an input.
@@ -152,7 +152,7 @@ OpSharding choose_sharding(const FactorSignature& signature, const std::vector<T
       choice[a] = options[a][index[a]];
       if (choice[a] != kNone) ways *= mesh.axes()[a].size;
     }
-    const Candidate candidate(signature, inputs, current, mesh, choice);
+    const ShardingCandidate candidate(signature, inputs, current, mesh, choice);
     if (candidate.legal()) {
       OpSharding sharding = candidate.sharding();
       const double bytes = candidate.bytes(sharding);

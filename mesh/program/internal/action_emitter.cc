@@ -91,7 +91,7 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
   if (action.kind == ActionKind::kReduceGrad) reduction_.start({*stage});
-  const Scope scope{action.microbatch, emitters_.ranks_of(place.actor)};
+  const ActionScope scope{action.microbatch, emitters_.ranks_of(place.actor)};
   const std::vector<ActionStep> steps = steps_.of(*stage, action.kind);
   double all = 0, done = 0;
   if (between)
@@ -115,11 +115,11 @@ double ActionEmitter::nominal_seconds_of(const ActionStep& one) const {
 }
 
 void ActionEmitter::emit_deferred_scores(int actor, int microbatch) {
-  const Scope scope{microbatch, emitters_.ranks_of(actor)};
+  const ActionScope scope{microbatch, emitters_.ranks_of(actor)};
   for (const ActionStep& one : steps_.deferred()) emit_step(one, scope);
 }
 
-void ActionEmitter::emit_step(const ActionStep& one, const Scope& scope) {
+void ActionEmitter::emit_step(const ActionStep& one, const ActionScope& scope) {
   const Step& step = mesh_.part().steps[one.step];
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     emit_compute(*compute, one.round, scope);
@@ -134,7 +134,7 @@ void ActionEmitter::emit_step(const ActionStep& one, const Scope& scope) {
   }
 }
 
-void ActionEmitter::emit_move(std::size_t index, Round round, const Scope& scope) {
+void ActionEmitter::emit_move(std::size_t index, Round round, const ActionScope& scope) {
   const auto& [input, output, move] = std::get<MoveStep>(mesh_.part().steps[index].what);
   if (mesh_.local(output).once_per_step &&
       buffers_.has_instance(output, scope.microbatch, scope.ranks.front()))
@@ -158,7 +158,7 @@ void ActionEmitter::emit_move(std::size_t index, Round round, const Scope& scope
   }
 }
 
-void ActionEmitter::emit_compute(const ComputeStep& step, Round round, const Scope& scope) {
+void ActionEmitter::emit_compute(const ComputeStep& step, Round round, const ActionScope& scope) {
   const bool direct = sums_.is_direct(step);
   for (const int rank : scope.ranks) {
     std::vector<std::uint32_t> inputs = inputs_of_op(step, scope.microbatch, rank), outputs;
@@ -206,7 +206,7 @@ std::uint32_t ActionEmitter::output_buffer(LocalId output, Round round, int micr
   return buffers_.instance(output, microbatch, rank);
 }
 
-void ActionEmitter::add_gradient(LocalId id, const Scope& scope) {
+void ActionEmitter::add_gradient(LocalId id, const ActionScope& scope) {
   if (!sums_.needs_add(id)) return;
   for (const int rank : scope.ranks)
     sums_.add(id, rank, buffers_.instance(id, scope.microbatch, rank));

@@ -34,7 +34,7 @@ class ActionEmitter {
  private:
   using Round = ActionStep::Round;
   /// Microbatch and ranks for which an action runs its steps.
-  struct Scope {
+  struct ActionScope {
     int microbatch = 0;
     const std::vector<int>& ranks;
   };
@@ -44,13 +44,13 @@ class ActionEmitter {
   std::optional<StageId> stage_here(const Action& action) const;
   double nominal_seconds_of(const ActionStep& one) const;
 
-  void emit_step(const ActionStep& one, const Scope& scope);
-  void emit_compute(const ComputeStep& step, Round round, const Scope& scope);
+  void emit_step(const ActionStep& one, const ActionScope& scope);
+  void emit_compute(const ComputeStep& step, Round round, const ActionScope& scope);
   std::vector<std::uint32_t> inputs_of_op(const ComputeStep& step, int microbatch, int rank);
   /// Returns the buffer of an output that is not added to a gradient sum directly.
   std::uint32_t output_buffer(LocalId output, Round round, int microbatch, int rank);
-  void emit_move(std::size_t step, Round round, const Scope& scope);
-  void add_gradient(LocalId id, const Scope& scope);
+  void emit_move(std::size_t step, Round round, const ActionScope& scope);
+  void add_gradient(LocalId id, const ActionScope& scope);
 
   const MeshView mesh_;
   const MeshEmitters& emitters_;

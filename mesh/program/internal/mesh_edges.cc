@@ -23,13 +23,13 @@ MeshEdges::MeshEdges(MeshView mesh, const MeshEmitters& emitters, BuffersOfMeshe
       sides_.push_back(make_side(e));
 }
 
-MeshEdges::Side MeshEdges::make_side(std::size_t index) const {
+MeshEdges::EdgeSide MeshEdges::make_side(std::size_t index) const {
   const MeshEdge& edge = edges_[index].edge;
   const Partition& partition = mesh_.partition();
   const DeviceMesh& senders = partition.meshes[edge.from_mesh];
   const std::string name = fmt::format("{} {}->{}", partition.graph.value(edge.value).name,
                                        senders.name(), partition.meshes[edge.to_mesh].name());
-  Side side;
+  EdgeSide side;
   side.edge = index;
   side.sends = edge.from_mesh == mesh_.id();
   side.posted.assign(emitters_.size(), 0);
@@ -45,7 +45,7 @@ MeshEdges::Side MeshEdges::make_side(std::size_t index) const {
 }
 
 void MeshEdges::post_first_receives(int actor) {
-  for (Side& side : sides_) {
+  for (EdgeSide& side : sides_) {
     if (side.sends) continue;
     for (const int rank : emitters_.ranks_of(actor)) post_receives(side, rank, options_.credits);
   }
@@ -54,7 +54,7 @@ void MeshEdges::post_first_receives(int actor) {
 void MeshEdges::finish_action(ActionPlace place) {
   const std::vector<int>& ranks = emitters_.ranks_of(place.actor);
   // The buffers that this action used free credits for the next receives.
-  for (Side& side : sides_) {
+  for (EdgeSide& side : sides_) {
     if (side.sends) continue;
     const auto& uses = lanes_[side.edge].uses.at(place.actor);
     const auto use = std::ranges::find(uses, place.index, &Lane::FirstUse::action);
@@ -74,7 +74,7 @@ void MeshEdges::finish_action(ActionPlace place) {
   }
 }
 
-void MeshEdges::post_receives(Side& side, int rank, std::size_t up_to) {
+void MeshEdges::post_receives(EdgeSide& side, int rank, std::size_t up_to) {
   const auto& uses = lanes_[side.edge].uses.at(emitters_.actor_of(rank));
   for (std::size_t& posted = side.posted[rank]; posted < std::min(up_to, uses.size()); ++posted) {
     if (!side.transfer[rank]) continue;
@@ -85,7 +85,7 @@ void MeshEdges::post_receives(Side& side, int rank, std::size_t up_to) {
 }
 
 void MeshEdges::send(LocalId id, int microbatch, const std::vector<int>& ranks) {
-  for (const Side& side : sides_) {
+  for (const EdgeSide& side : sides_) {
     if (!side.sends || edges_[side.edge].edge.source != id) continue;
     if (options_.lowering == Lowering::kSafe) {
       note_ready(side, id, microbatch, ranks);
@@ -95,7 +95,7 @@ void MeshEdges::send(LocalId id, int microbatch, const std::vector<int>& ranks) 
   }
 }
 
-void MeshEdges::note_ready(const Side& side, LocalId id, int microbatch,
+void MeshEdges::note_ready(const EdgeSide& side, LocalId id, int microbatch,
                            const std::vector<int>& ranks) {
   const auto key = std::pair(side.edge, microbatch);
   OutgoingTensor& outgoing =
@@ -106,7 +106,7 @@ void MeshEdges::note_ready(const Side& side, LocalId id, int microbatch,
   incomplete_.erase(key);
 }
 
-void MeshEdges::start_send(const Side& side, LocalId id, int microbatch, int rank) {
+void MeshEdges::start_send(const EdgeSide& side, LocalId id, int microbatch, int rank) {
   if (!side.transfer[rank]) return;
   const std::uint32_t source = instance(id, microbatch, rank);
   const std::uint32_t handle = emitters_[rank].start(*side.transfer[rank], microbatch, source,
@@ -115,7 +115,7 @@ void MeshEdges::start_send(const Side& side, LocalId id, int microbatch, int ran
   unfinished_[rank].insert({known_at[microbatch], handle});
 }
 
-std::optional<std::uint32_t> MeshEdges::destination_here(const Side& side, int microbatch,
+std::optional<std::uint32_t> MeshEdges::destination_here(const EdgeSide& side, int microbatch,
                                                          int rank) const {
   const MeshEdge& edge = edges_[side.edge].edge;
   const auto other = mesh_.partition().meshes[edge.to_mesh].rank_of(mesh_.mesh().devices()[rank]);
@@ -124,7 +124,7 @@ std::optional<std::uint32_t> MeshEdges::destination_here(const Side& side, int m
 }
 
 void MeshEdges::emit_blocking_transfer(const OutgoingTensor& outgoing) {
-  const auto side = std::ranges::find(sides_, outgoing.edge, &Side::edge);
+  const auto side = std::ranges::find(sides_, outgoing.edge, &EdgeSide::edge);
   WEFT_CHECK(side != sides_.end(), "edge {}", outgoing.edge);
   const LocalId destination = edges_[outgoing.edge].edge.destination;
   for (const int rank : emitters_.all_ranks()) {

@@ -50,7 +50,7 @@ class MeshEdges {
 
  private:
   /// This mesh's side of an edge.
-  struct Side {
+  struct EdgeSide {
     std::size_t edge = 0;
     bool sends = false;
     std::vector<std::size_t> posted;  ///< Receives started so far, by rank.
@@ -58,15 +58,16 @@ class MeshEdges {
     /// the receiving side and the device also sends on the edge.
     std::vector<std::optional<std::uint32_t>> transfer;
   };
-  Side make_side(std::size_t edge) const;
+  EdgeSide make_side(std::size_t edge) const;
   std::uint32_t instance(LocalId id, int microbatch, int rank) const {
     return buffers_[mesh_.id()]->instance(id, microbatch, rank);
   }
   /// Returns the device's receiving buffer if it both sends and receives on the edge.
-  std::optional<std::uint32_t> destination_here(const Side& side, int microbatch, int rank) const;
-  void note_ready(const Side& side, LocalId id, int microbatch, const std::vector<int>& ranks);
-  void start_send(const Side& side, LocalId id, int microbatch, int rank);
-  void post_receives(Side& side, int rank, std::size_t up_to);
+  std::optional<std::uint32_t> destination_here(const EdgeSide& side, int microbatch,
+                                                int rank) const;
+  void note_ready(const EdgeSide& side, LocalId id, int microbatch, const std::vector<int>& ranks);
+  void start_send(const EdgeSide& side, LocalId id, int microbatch, int rank);
+  void post_receives(EdgeSide& side, int rank, std::size_t up_to);
 
   const MeshView mesh_;
   const MeshEmitters& emitters_;
@@ -74,7 +75,7 @@ class MeshEdges {
   const std::vector<PlannedEdge>& edges_;
   const std::vector<Lane>& lanes_;
   const CompileOptions& options_;
-  std::vector<Side> sides_;
+  std::vector<EdgeSide> sides_;
   /// Handles of sends in flight, by rank. Keyed by Lane::arrival_known_at: after that action,
   /// waiting for the send does not block.
   std::vector<std::multimap<std::size_t, std::uint32_t>> unfinished_;

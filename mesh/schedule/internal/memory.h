@@ -9,7 +9,7 @@ namespace weft::mesh {
 
 /// Times of actions and transfers that determine memory. Actions are indexed by node of the graph.
 struct MemoryTimes {
-  struct Transfer {
+  struct TransferTimes {
     int edge = 0;
     int producer = 0;
     int consumer = 0;
@@ -18,7 +18,7 @@ struct MemoryTimes {
     double end = 0;
   };
   std::vector<double> action_start, action_end;
-  std::vector<Transfer> transfers;
+  std::vector<TransferTimes> transfers;
 };
 
 /// Computes each actor's peak memory, and its levels over time if `levels`. Counts activations from

@@ -43,7 +43,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
     : costs_(costs), options_(options), actions_(actions) {
   find_transfers();
   cut_actions();
-  for (const Transfer& one : transfers_) {
+  for (const TensorTransfer& one : transfers_) {
     const EdgeCosts& edge = costs.edges[one.edge];
     duration_.push_back(one.backward ? edge.backward : edge.forward);
   }
@@ -62,7 +62,7 @@ void StepGraph::find_transfers() {
   for (int node = 0; node < actions_.size(); ++node) {
     for (const ActionGraph::ActionDependency& need : actions_.needs(node)) {
       if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(node)) continue;
-      Transfer one{
+      TensorTransfer one{
           need.edge, actions_.action(node).kind != ActionKind::kForward, need.node, node, 0, 0};
       if (!timing(one).exists) continue;
       const Action& user = actions_.action(node);
@@ -74,7 +74,7 @@ void StepGraph::find_transfers() {
     }
   }
   // Sort each edge and direction by production order.
-  std::ranges::sort(transfers_, {}, [](const Transfer& one) {
+  std::ranges::sort(transfers_, {}, [](const TensorTransfer& one) {
     return std::tuple(one.edge, one.backward, one.producer);
   });
 }
@@ -93,8 +93,8 @@ double StepGraph::position(int action, double work, double weights) const {
   return time_until(costs_.stages[one.stage], one.kind, work, weights);
 }
 
-std::vector<StepGraph::Event> StepGraph::find_events() const {
-  std::vector<Event> events;
+std::vector<StepGraph::TensorPoint> StepGraph::find_events() const {
+  std::vector<TensorPoint> events;
   const bool whole = std::ranges::none_of(costs_.stages, &StageCosts::recomputes) &&
                      std::ranges::all_of(costs_.edges, [](const EdgeCosts& edge) {
                        return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
@@ -102,7 +102,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
   if (whole || options_.blocking) return events;
   std::vector<bool> is_cut(actions_.size(), false);
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
-    const Transfer& one = transfers_[t];
+    const TensorTransfer& one = transfers_[t];
     const TensorTiming& when = timing(one);
     const double made = position(one.producer, when.produced_at, when.produced_at_weights);
     const double needed = position(one.consumer, when.needed_at, when.needed_at_weights);
@@ -110,21 +110,21 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
         {one.producer, made, when.produced_step, true, t, made < position(one.producer, 1, 1)});
     events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
-  for (const Event& event : events) {
+  for (const TensorPoint& event : events) {
     const std::size_t action = event.action;
     is_cut[action] = is_cut[action] || event.cuts;
   }
-  std::erase_if(events, [&](const Event& event) {
+  std::erase_if(events, [&](const TensorPoint& event) {
     return !is_cut[event.action] || !runs_alone(event.action);
   });
-  std::ranges::sort(events, {}, [](const Event& event) {
+  std::ranges::sort(events, {}, [](const TensorPoint& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
   });
   return events;
 }
 
 void StepGraph::cut_actions() {
-  const std::vector<Event> events = find_events();
+  const std::vector<TensorPoint> events = find_events();
   auto event = events.begin();
   for (int action = 0; action < actions_.size(); ++action) {
     first_piece_.push_back(duration_.size());
@@ -141,16 +141,16 @@ void StepGraph::cut_actions() {
   }
   first_piece_.push_back(duration_.size());
   std::vector<bool> done(2 * transfers_.size(), false);
-  for (const Event& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
+  for (const TensorPoint& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
-    Transfer& one = transfers_[t];
+    TensorTransfer& one = transfers_[t];
     if (!done[2 * t]) one.needed_by = first_piece(compound_head(one.consumer));
     if (!done[2 * t + 1]) one.made_by = last_piece(one.producer);
   }
 }
 
-void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
-                    std::vector<Event>::const_iterator end) {
+void StepGraph::cut(int action, std::vector<TensorPoint>::const_iterator begin,
+                    std::vector<TensorPoint>::const_iterator end) {
   const std::size_t first = duration_.size();
   duration_.push_back(costs_.dispatch_time);
   double at = 0;
@@ -164,7 +164,7 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
     is_open = true;
   };
   for (auto event = begin; event != end; ++event) {
-    Transfer& one = transfers_[event->transfer];
+    TensorTransfer& one = transfers_[event->transfer];
     advance(event->position);
     if (event->makes) {
       // The tensor of an empty piece without waits belongs to the previous piece.
@@ -203,7 +203,7 @@ void StepGraph::join_pairs() {
     if (compound_head_[action] == static_cast<int>(action) - 1)
       duration_[first_piece(compound_head_[action])] *= costs_.compound_time_factor;
   }
-  for (Transfer& one : transfers_) {
+  for (TensorTransfer& one : transfers_) {
     if (!runs_alone(one.consumer)) one.needed_by = first_piece(compound_head(one.consumer));
   }
 }
@@ -241,7 +241,7 @@ void StepGraph::build_global_order(const Schedule& schedule) {
 void StepGraph::find_send_waits(const Schedule& schedule) {
   const std::vector<StageEdge> edges = costs_.stage_edges();
   const ActionHistory history(schedule, edges, order_actions(schedule, edges));
-  for (const Transfer& one : transfers_) {
+  for (const TensorTransfer& one : transfers_) {
     const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
     const std::size_t index = one.consumer - actions_.first(to);
     const std::size_t action =
@@ -266,7 +266,7 @@ void StepGraph::add_tasks() {
   }
 }
 
-TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
+TaskId StepGraph::add_transfer(const TensorTransfer& transfer, double seconds) {
   if (costs_.nic_of_actor.empty()) return tasks_.add(seconds);
   const auto interface_of = [&](int action) {
     return static_cast<std::uint32_t>(costs_.nic_of_actor[actions_.actor(action)]);

@@ -24,7 +24,7 @@ namespace weft::mesh {
 /// Transfers of vocabulary passes are tasks numbered after these nodes.
 class StepGraph {
  public:
-  struct Transfer {
+  struct TensorTransfer {
     int edge = 0;
     bool backward = false;
     int producer = 0;  ///< Producing action; `consumer` is the using action.
@@ -42,9 +42,11 @@ class StepGraph {
   std::size_t num_pieces() const { return duration_.size() - transfers_.size(); }
   /// Returns a piece's duration, or a transfer's duration without contention.
   double duration(std::size_t node) const { return duration_[node]; }
-  const std::vector<Transfer>& transfers() const { return transfers_; }
-  const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
-  const TensorTiming& timing(const Transfer& transfer) const {
+  const std::vector<TensorTransfer>& transfers() const { return transfers_; }
+  const TensorTransfer& transfer_of(std::size_t node) const {
+    return transfers_[node - num_pieces()];
+  }
+  const TensorTiming& timing(const TensorTransfer& transfer) const {
     const EdgeCosts& edge = costs_.edges[transfer.edge];
     return transfer.backward ? edge.backward_timing : edge.forward_timing;
   }
@@ -60,7 +62,7 @@ class StepGraph {
 
  private:
   /// Point within an action at which a tensor is computed or needed.
-  struct Event {
+  struct TensorPoint {
     int action = 0;
     double position = 0;
     int step = 0;
@@ -84,10 +86,10 @@ class StepGraph {
   void find_transfers();
   bool runs_alone(int action) const;
   double position(int action, double work, double weights) const;
-  std::vector<Event> find_events() const;
+  std::vector<TensorPoint> find_events() const;
   void cut_actions();
-  void cut(int action, std::vector<Event>::const_iterator begin,
-           std::vector<Event>::const_iterator end);
+  void cut(int action, std::vector<TensorPoint>::const_iterator begin,
+           std::vector<TensorPoint>::const_iterator end);
   void join_pairs();
   void build_global_order(const Schedule& schedule);
   void find_send_waits(const Schedule& schedule);
@@ -99,12 +101,12 @@ class StepGraph {
   void add_arcs_of_actions();
   void add_vocabulary_arcs(int action, const ActionGraph::ActionDependency& need);
   void add_arcs_of_transfers();
-  TaskId add_transfer(const Transfer& transfer, double seconds);
+  TaskId add_transfer(const TensorTransfer& transfer, double seconds);
 
   const ScheduleCosts& costs_;
   const SimulationOptions& options_;
   const ActionGraph& actions_;
-  std::vector<Transfer> transfers_;
+  std::vector<TensorTransfer> transfers_;
   std::vector<std::size_t> first_piece_;  ///< First piece by action, and the end.
   std::vector<int> action_of_;
   /// Head of each action's compound; empty if compounds do not run as one.

@@ -24,13 +24,13 @@ struct EdgeLane {
 /// completes one. Lanes are in pairs: an edge's activations, then its gradients.
 class ActionEvents {
  public:
-  struct Event {
+  struct ActionEvent {
     double before = 0;  ///< Time from the previous event, or from the start of the action.
     int lane = 0;
     bool makes = false;
   };
   /// Events of a (stage, kind).
-  struct Program {
+  struct ActionProgram {
     /// Range of events; those before `start` precede the beginning of the action.
     std::size_t first = 0, start = 0, past = 0;
     double rest = 0;  ///< Time after the last event.
@@ -51,8 +51,8 @@ class ActionEvents {
   static std::size_t index_of(const Action& action) {
     return action.stage * kKinds + static_cast<std::size_t>(action.kind);
   }
-  const Program& program(const Action& action) const { return programs_[index_of(action)]; }
-  const Event& event(std::size_t index) const { return events_[index]; }
+  const ActionProgram& program(const Action& action) const { return programs_[index_of(action)]; }
+  const ActionEvent& event(std::size_t index) const { return events_[index]; }
 
  private:
   static constexpr std::size_t kKinds = 4;
@@ -76,8 +76,8 @@ class ActionEvents {
 
   const SearchRequest& request_;
   std::vector<EdgeLane> lanes_;
-  std::vector<Event> events_;
-  std::vector<Program> programs_;
+  std::vector<ActionEvent> events_;
+  std::vector<ActionProgram> programs_;
   bool holds_tensors_ = false;
 };
 

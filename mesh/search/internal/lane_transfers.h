@@ -34,7 +34,7 @@ class LaneTransfers {
   void make(int lane, std::size_t microbatch, double time);
   /// Returns whether arrival() can be computed now.
   bool is_known(int lane, std::size_t microbatch) const {
-    const Progress& known = progress_[lane];
+    const LaneProgress& known = progress_[lane];
     return (takes_turns_ ? known.moved : known.made) > microbatch;
   }
   /// Returns the time at which a tensor arrives. Call once per tensor, in order.
@@ -56,14 +56,14 @@ class LaneTransfers {
   const Tensor& at(std::size_t index) const { return tensors_[index]; }
 
  private:
-  struct Progress {
+  struct LaneProgress {
     std::size_t made = 0;   ///< Number of tensors completed.
     std::size_t moved = 0;  ///< Number of transfers computed in turn.
     std::size_t used = 0;   ///< Number of tensors whose user has ended.
     bool queued = false;    ///< True if the next transfer is in `turns_`.
     double free_at = 0;
   };
-  struct Interface {
+  struct InterfaceUse {
     double free_at = 0;
     int last = -1;  ///< Index (see at()) of the last transfer.
   };
@@ -90,9 +90,9 @@ class LaneTransfers {
   const std::size_t microbatches_;
   const std::size_t credits_;
   const bool takes_turns_;
-  std::vector<Progress> progress_;  ///< By lane.
+  std::vector<LaneProgress> progress_;  ///< By lane.
   std::vector<Tensor> tensors_;
-  std::vector<Interface> out_, in_;
+  std::vector<InterfaceUse> out_, in_;
   std::vector<Turn> turns_;  ///< Min-heap of pending transfers by time.
 };
 

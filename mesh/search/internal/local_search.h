@@ -28,7 +28,7 @@ class ScheduleEvaluator {
 
   /// Result of an evaluation; only `finishes` is valid if it is false. `fits` is true if every
   /// actor's memory suffices.
-  struct Evaluation {
+  struct ScheduleEvaluation {
     ScheduleScore score;
     double makespan = 0;
     double peak = 0;  ///< Set by evaluate_with_peak() only.
@@ -37,9 +37,9 @@ class ScheduleEvaluator {
   };
   /// Evaluates a schedule. May report a schedule with a step longer than `longest_step` as not
   /// finishing.
-  Evaluation evaluate(const Schedule& schedule,
-                      double longest_step = std::numeric_limits<double>::infinity());
-  Evaluation evaluate_with_peak(const Schedule& schedule);
+  ScheduleEvaluation evaluate(const Schedule& schedule,
+                              double longest_step = std::numeric_limits<double>::infinity());
+  ScheduleEvaluation evaluate_with_peak(const Schedule& schedule);
 
   /// Times of a schedule that finishes.
   struct Times {
@@ -56,7 +56,7 @@ class ScheduleEvaluator {
   const SearchRequest& request() const { return request_; }
 
  private:
-  Evaluation evaluation_of(const SearchEvaluator::Outcome& outcome) const;
+  ScheduleEvaluation evaluation_of(const SearchEvaluator::PlayOutcome& outcome) const;
   std::optional<ScheduleSimulation> simulated(const Schedule& schedule, bool details);
 
   const SearchRequest& request_;

@@ -29,16 +29,16 @@ class SearchEvaluator {
   SearchEvaluator(const SearchEvaluator&) = delete;
   SearchEvaluator& operator=(const SearchEvaluator&) = delete;
 
-  struct Outcome {
+  struct PlayOutcome {
     bool finishes = false;
     bool too_slow = false;  ///< Abandoned, as the step exceeds `longest_step`.
     bool fits = false;
     double step = 0, makespan = 0, mean_action_end = 0;
     double peak = 0;  ///< Peak memory; 0 if there is no memory limit and `with_peak` is false.
   };
-  Outcome play(const Schedule& schedule,
-               double longest_step = std::numeric_limits<double>::infinity(),
-               bool with_peak = false);
+  PlayOutcome play(const Schedule& schedule,
+                   double longest_step = std::numeric_limits<double>::infinity(),
+                   bool with_peak = false);
 
   /// Returns start and end of an actor's action in the schedule of the last play().
   std::pair<double, double> span(std::size_t actor, std::size_t index) const {
@@ -54,7 +54,7 @@ class SearchEvaluator {
     double start = 0, end = 0;
     int lane = -1;  ///< Lane whose tensor it waited for last; -1 if it waited only for its actor.
   };
-  struct Stage {
+  struct StageProgress {
     std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Microbatches completed.
   };
   struct Cursor {
@@ -69,15 +69,15 @@ class SearchEvaluator {
 
   void reset(const Schedule& schedule);
   bool is_complete() const;
-  void score(Outcome& outcome) const;
-  bool begin(const Action& action, const ActionEvents::Program& program) const;
-  void end(const Action& action, const ActionEvents::Program& program, double time);
+  void score(PlayOutcome& outcome) const;
+  bool begin(const Action& action, const ActionEvents::ActionProgram& program) const;
+  void end(const Action& action, const ActionEvents::ActionProgram& program, double time);
   void wake_receiver(int lane);
-  enum class Progress : unsigned char { kDone, kBlocked, kImpossible, kTooSlow };
-  Progress run(const Schedule& schedule, std::size_t actor, double longest);
-  void sweep_activations(const Schedule& schedule, Outcome& outcome);
-  void sweep_tensors(const Schedule& schedule, Outcome& outcome);
-  void note_peak(std::size_t actor, double peak, Outcome& outcome) const;
+  enum class RunOutcome : unsigned char { kDone, kBlocked, kImpossible, kTooSlow };
+  RunOutcome run(const Schedule& schedule, std::size_t actor, double longest);
+  void sweep_activations(const Schedule& schedule, PlayOutcome& outcome);
+  void sweep_tensors(const Schedule& schedule, PlayOutcome& outcome);
+  void note_peak(std::size_t actor, double peak, PlayOutcome& outcome) const;
 
   const SearchRequest& request_;
   const std::size_t microbatches_;
@@ -87,7 +87,7 @@ class SearchEvaluator {
   double optimizer_ = 0;
   std::vector<double> work_of_stages_;  ///< Work by actor, without the overhead per action.
 
-  std::vector<Stage> stages_;
+  std::vector<StageProgress> stages_;
   std::vector<Cursor> cursors_;
   std::vector<std::size_t> first_;  ///< First index into played_, by actor.
   std::vector<Played> played_;

@@ -180,7 +180,7 @@ TEST(TlsLinks, AReplayedGreetingIsRefused) {
   }
   EXPECT_TRUE(eventually([&] { return head.peers().empty(); }));
   EventLoop loop("replay");
-  std::unique_ptr<IoLoop::Connector> connector;
+  std::unique_ptr<IoLoop::StreamConnector> connector;
   std::unique_ptr<ByteStream> stream;
   loop.run_and_wait([&] {
     connector = loop.io().make_connector();

@@ -89,7 +89,7 @@ class Owners {
 
   void run(std::uint64_t count) {
     BoundingLoop loop(graph_.size(), count);
-    while (loop.next() != BoundingLoop::Step::kDone) {
+    while (loop.next() != BoundingLoop::BoundingStep::kDone) {
       check_sums();
       std::vector<std::uint32_t> rows;
       const auto collect = [&](const auto& step) {
@@ -98,17 +98,17 @@ class Owners {
             rows.push_back(row * owners_ + owner);
       };
       switch (loop.next()) {
-        case BoundingLoop::Step::kShrink: {
+        case BoundingLoop::BoundingStep::kShrink: {
           const std::int64_t threshold = kth(loop.wanted(), true);
           collect([&](PointBounds& bounds) { return bounds.discard_below(threshold); });
           break;
         }
-        case BoundingLoop::Step::kGrow: {
+        case BoundingLoop::BoundingStep::kGrow: {
           const std::int64_t threshold = kth(loop.wanted(), false);
           collect([&](PointBounds& bounds) { return bounds.accept_above(threshold); });
           break;
         }
-        case BoundingLoop::Step::kAcceptRest:
+        case BoundingLoop::BoundingStep::kAcceptRest:
           collect([](PointBounds& bounds) { return bounds.decide_all(PointState::kAccepted); });
           break;
         default:

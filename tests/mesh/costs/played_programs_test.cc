@@ -112,7 +112,7 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
         const bool reduces = transfer.kind == mesh::TransferPurpose::kAllReduce;
         if (reduces && !link_of_mesh.contains(mesh)) link_of_mesh[mesh] = add_link();
         const std::uint32_t link = reduces ? link_of_mesh[mesh] : add_link();
-        mesh::Traffic::Movement& added = movements.emplace_back();
+        mesh::Traffic::FlowMovement& added = movements.emplace_back();
         added.crossings = {{link, 1}};
         added.queue = {link, program.device};
       }
@@ -209,7 +209,7 @@ TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   // Equal weights keep the replicas together. Each always waits for both replicas' transfers.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
   for (auto& [op, movements] : traffic.movements) {
-    for (mesh::Traffic::Movement& movement : movements) movement.weight = 1;
+    for (mesh::Traffic::FlowMovement& movement : movements) movement.weight = 1;
   }
   EXPECT_NEAR(play(plan, traffic).step, as_one, 0.01 * as_one);
   // At twice the rate, replicas do not slow each other's transfers.

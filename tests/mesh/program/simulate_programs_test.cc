@@ -37,8 +37,8 @@ InstructionSeconds times(const std::vector<Program>& programs, const std::vector
 }
 
 /// Makes a movement between two devices over link 0.
-Traffic::Movement movement(std::uint32_t from, std::uint32_t to, double bytes) {
-  Traffic::Movement result;
+Traffic::FlowMovement movement(std::uint32_t from, std::uint32_t to, double bytes) {
+  Traffic::FlowMovement result;
   result.devices = {DeviceId(from), DeviceId(to)};
   result.bytes = bytes;
   result.crossings = {{0, 1}};
@@ -143,7 +143,7 @@ TEST(SimulatePrograms, ALateReceiverInsideAHostDelaysItsForwarderButNotTheSender
   // Device 0 sends to device 1, which forwards to device 2.
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}}, {1}, {1}};
-  Traffic::Movement& passed_on = traffic.movements[1].front();
+  Traffic::FlowMovement& passed_on = traffic.movements[1].front();
   passed_on.queue = {0, DeviceId(0)};
   passed_on.behind = {{DeviceId(2), DeviceId(1)}};
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 20}), traffic).end,

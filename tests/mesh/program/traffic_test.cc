@@ -76,7 +76,7 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
   const std::vector<Program> all = programs(sum, 1);
   const Traffic traffic = traffic_of(all, topology(), network);
   ASSERT_EQ(traffic.movements.at(0).size(), 1U);
-  const Traffic::Movement& movement = traffic.movements.at(0).front();
+  const Traffic::FlowMovement& movement = traffic.movements.at(0).front();
   EXPECT_EQ(movement.devices, (std::vector<DeviceId>{DeviceId(0), DeviceId(1), DeviceId(2)}));
   EXPECT_EQ(movement.bytes, 512 * 1024);
   EXPECT_EQ(movement.crossings.size(), 4U) << "each link in both directions";
@@ -89,7 +89,7 @@ TEST(Traffic, AReceiverInsideAHostFollowsTheDeviceThatForwardsToIt) {
     const std::vector<Program> all = programs(plan(512, strategy), 1);
     const Traffic traffic = traffic_of(all, topology(), transfer::Network::uniform(2, kRate));
     double bytes = 0;
-    for (const Traffic::Movement& movement : traffic.movements.at(0)) {
+    for (const Traffic::FlowMovement& movement : traffic.movements.at(0)) {
       ASSERT_EQ(movement.devices.size(), 2U) << transfer::to_string(strategy);
       const DeviceId sender = movement.queue.value().device, receiver = movement.devices.back();
       EXPECT_EQ(movement.devices.front(), sender);
@@ -110,7 +110,7 @@ TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
   const auto places_of = [&](std::uint32_t device) {
     const Traffic traffic =
         traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
-    for (const Traffic::Movement& movement : traffic.movements.at(0))
+    for (const Traffic::FlowMovement& movement : traffic.movements.at(0))
       if (movement.queue.value().device == DeviceId(device)) return movement.queue->places;
     ADD_FAILURE() << device << " sends nothing";
     return std::size_t{0};

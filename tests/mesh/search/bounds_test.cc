@@ -67,7 +67,7 @@ double least_of_all(const SearchRequest& request) {
   double least = std::numeric_limits<double>::infinity();
   const auto choose = [&](const auto& again, std::size_t actor) -> void {
     if (actor == orders.size()) {
-      const SearchEvaluator::Outcome outcome = evaluator.play(schedule, least);
+      const SearchEvaluator::PlayOutcome outcome = evaluator.play(schedule, least);
       if (outcome.finishes && outcome.fits && !outcome.too_slow)
         least = std::min(least, outcome.step);
       return;

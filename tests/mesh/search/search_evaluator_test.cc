@@ -90,7 +90,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
     ASSERT_TRUE(SearchEvaluator::supports(request));
     SearchEvaluator evaluator(request);
     for (int change = 0; change < 3; ++change) {
-      const SearchEvaluator::Outcome outcome =
+      const SearchEvaluator::PlayOutcome outcome =
           evaluator.play(schedule, std::numeric_limits<double>::infinity(), true);
       std::optional<ScheduleSimulation> expected;
       try {

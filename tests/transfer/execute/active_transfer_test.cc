@@ -75,7 +75,8 @@ class Relay : public testing::Test {
   ActiveTransfer& begin() {
     transfer = std::make_unique<ActiveTransfer>(
         TransferContext{port, slots, clock, peers}, part, kRelayId, 0,
-        Buffers{{std::span<const std::byte>()}, {std::span<std::byte>(memory)}}, TransferLimits{});
+        TransferBuffers{{std::span<const std::byte>()}, {std::span<std::byte>(memory)}},
+        TransferLimits{});
     transfer->begin();
     return *transfer;
   }

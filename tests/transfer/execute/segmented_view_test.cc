@@ -10,8 +10,8 @@
 namespace weft::transfer {
 namespace {
 
-constexpr auto kSource = SegmentedView::Side::kSource;
-using Place = SegmentedView::Place;
+constexpr auto kSource = SegmentedView::BoxSide::kSource;
+using BufferOffset = SegmentedView::BufferOffset;
 
 TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
   const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 4}, {0, 8}}), {}},
@@ -22,18 +22,18 @@ TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
       std::vector<Segment>{{0, strided, 0, 8}, {1, Region({{20, 50}}), 5, 10}, {0, strided, 8, 8}},
       tensors, kSource);
   EXPECT_EQ(view.bytes(), 26u);
-  EXPECT_EQ(view.contiguous(0, 8), (Place{0, 40}));
-  EXPECT_EQ(view.contiguous(8, 10), (Place{1, 25}));
-  EXPECT_EQ(view.contiguous(20, 6), (Place{0, 74}));
+  EXPECT_EQ(view.contiguous(0, 8), (BufferOffset{0, 40}));
+  EXPECT_EQ(view.contiguous(8, 10), (BufferOffset{1, 25}));
+  EXPECT_EQ(view.contiguous(20, 6), (BufferOffset{0, 74}));
   EXPECT_EQ(view.contiguous(4, 8), std::nullopt) << "spans two segments";
 }
 
 TEST(SegmentedView, SegmentsOutsideTheDevicesTensorsAreRefused) {
   const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 8}}), {}}};
-  const auto view = [&](const Segment& segment, SegmentedView::Side side = kSource) {
+  const auto view = [&](const Segment& segment, SegmentedView::BoxSide side = kSource) {
     return SegmentedView(std::span(&segment, 1), tensors, side);
   };
-  EXPECT_EQ(view({0, Region({{2, 4}}), 4, 4}).contiguous(0, 4), (Place{0, 12}));
+  EXPECT_EQ(view({0, Region({{2, 4}}), 4, 4}).contiguous(0, 4), (BufferOffset{0, 12}));
   EXPECT_THAT(
       [&] {
         view({1, Region({{2, 4}}), 0, 8});
@@ -51,7 +51,7 @@ TEST(SegmentedView, SegmentsOutsideTheDevicesTensorsAreRefused) {
       test::throws_error(ErrorCode::kInvalidArgument, "the region has fewer bytes"));
   EXPECT_THAT(
       [&] {
-        view({0, Region({{2, 4}}), 0, 8}, SegmentedView::Side::kDestination);
+        view({0, Region({{2, 4}}), 0, 8}, SegmentedView::BoxSide::kDestination);
       },
       test::throws_error(ErrorCode::kInvalidArgument, "this device wants nothing of it"));
 }

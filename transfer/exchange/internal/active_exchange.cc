@@ -18,7 +18,7 @@ ActiveExchange::ActiveExchange(const TransferContext& context, const TransferId&
       num_ranks_(static_cast<std::uint32_t>(state_->options.ranks.size())) {
   for (std::uint32_t i = 1; i < num_ranks_; ++i) {
     const std::uint32_t rank = (state_->rank + i) % num_ranks_;
-    Stream& stream = streams_.emplace_back();
+    PeerStream& stream = streams_.emplace_back();
     stream.device = state_->options.ranks[rank];
     stream.rank = rank;
     stream.index = i - 1;
@@ -26,30 +26,30 @@ ActiveExchange::ActiveExchange(const TransferContext& context, const TransferId&
   }
 }
 
-ActiveExchange::Stream* ActiveExchange::find(DeviceId device) {
-  const auto found = std::ranges::find(streams_, device, &Stream::device);
+ActiveExchange::PeerStream* ActiveExchange::find(DeviceId device) {
+  const auto found = std::ranges::find(streams_, device, &PeerStream::device);
   return found == streams_.end() ? nullptr : &*found;
 }
 
-void ActiveExchange::note(const Stream& stream, std::uint32_t magic, std::uint32_t flow,
+void ActiveExchange::note(const PeerStream& stream, std::uint32_t magic, std::uint32_t flow,
                           std::uint32_t chunk) {
   context_.port.send_note(stream.device, ChunkHeader::of(magic, id(), flow, chunk));
 }
 
 void ActiveExchange::begin() {
-  for (Stream& stream : streams_) grant(stream);
+  for (PeerStream& stream : streams_) grant(stream);
   finish_if_complete();
 }
 
-void ActiveExchange::grant(Stream& stream) {
+void ActiveExchange::grant(PeerStream& stream) {
   stream.in.limit = stream.in.taken + state_->sizes.credits;
   note(stream, ChunkHeader::kCredit, static_cast<std::uint32_t>(state_->sizes.block_bytes),
        stream.in.limit);
 }
 
-void ActiveExchange::put(std::uint32_t rank, Block block) {
+void ActiveExchange::put(std::uint32_t rank, ExchangeBlock block) {
   if (error()) return give_back(state_->out, std::move(block));
-  Stream& stream = stream_of(rank);
+  PeerStream& stream = stream_of(rank);
   stream.out.queue.push_back(std::move(block));
   pump(stream);
 }
@@ -57,7 +57,7 @@ void ActiveExchange::put(std::uint32_t rank, Block block) {
 void ActiveExchange::end_stream(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = stream_of(rank);
+    PeerStream& stream = stream_of(rank);
     stream.out.ended = true;
     note(stream, ChunkHeader::kEnd, 0,
          static_cast<std::uint32_t>(stream.out.sent + stream.out.queue.size()));
@@ -68,7 +68,7 @@ void ActiveExchange::end_stream(std::uint32_t rank) {
 void ActiveExchange::taken(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = stream_of(rank);
+    PeerStream& stream = stream_of(rank);
     ++stream.in.taken;
     record_progress();
     if (stream.in.end && *stream.in.end <= stream.in.limit) finish_incoming(stream);
@@ -77,13 +77,13 @@ void ActiveExchange::taken(std::uint32_t rank) {
   finish_if_complete();
 }
 
-bool ActiveExchange::can_send(const Stream& stream) {
+bool ActiveExchange::can_send(const PeerStream& stream) {
   return !stream.out.queue.empty() && stream.out.sent < stream.out.limit;
 }
 
-void ActiveExchange::send_next(Stream& stream) {
+void ActiveExchange::send_next(PeerStream& stream) {
   const std::uint32_t number = stream.out.sent++;
-  Block& block = stream.out.in_flight[number] = std::move(stream.out.queue.front());
+  ExchangeBlock& block = stream.out.in_flight[number] = std::move(stream.out.queue.front());
   stream.out.queue.pop_front();
   message_begun();
   context_.port.send(*this, {.what = {stream.index, 0, number},
@@ -94,14 +94,14 @@ void ActiveExchange::send_next(Stream& stream) {
                              .magic = ChunkHeader::kBlock});
 }
 
-void ActiveExchange::pump(Stream& stream) {
+void ActiveExchange::pump(PeerStream& stream) {
   if (error()) return;
   if (stream.network) return context_.port.schedule(*this, stream.index);
   while (can_send(stream)) send_next(stream);
 }
 
 ActiveWork::NetworkUse ActiveExchange::network_use(std::uint32_t index) const {
-  const Stream& stream = streams_[index];
+  const PeerStream& stream = streams_[index];
   return {.wants = can_send(stream), .moves = stream.out.in_flight.size() > stream.out.held.size()};
 }
 
@@ -110,7 +110,7 @@ void ActiveExchange::send_over_network(std::uint32_t index) {
 }
 
 void ActiveExchange::chunk_refused(DeviceId device, std::uint32_t, std::uint32_t chunk) {
-  Stream* const stream = error() ? nullptr : find(device);
+  PeerStream* const stream = error() ? nullptr : find(device);
   if (stream == nullptr || !stream->out.in_flight.contains(chunk)) return;
   stream->out.held.insert(chunk);
   pump(*stream);
@@ -118,7 +118,7 @@ void ActiveExchange::chunk_refused(DeviceId device, std::uint32_t, std::uint32_t
 
 void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
   message_ended();
-  Stream& stream = streams_[what.stream];
+  PeerStream& stream = streams_[what.stream];
   auto sent = stream.out.in_flight.extract(what.chunk);
   stream.out.held.erase(what.chunk);
   const std::uint32_t bytes = sent.mapped().size;
@@ -138,7 +138,7 @@ void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& o
 ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId sender,
                                                     const ChunkHeader& header, std::size_t bytes,
                                                     std::span<const std::byte> payload) {
-  Stream* const stream = find(sender);
+  PeerStream* const stream = find(sender);
   if (header.magic == ChunkHeader::kBlock && stream != nullptr && !error()) {
     block_arrived(*stream, message, header, bytes, payload);
     return Arrival::kDone;
@@ -157,7 +157,7 @@ ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId 
   return Arrival::kDone;
 }
 
-void ActiveExchange::block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
+void ActiveExchange::block_arrived(PeerStream& stream, MessageId message, const ChunkHeader& header,
                                    std::size_t bytes, std::span<const std::byte> payload) {
   mark_first_bytes();
   Incoming& in = stream.in;
@@ -171,7 +171,7 @@ void ActiveExchange::block_arrived(Stream& stream, MessageId message, const Chun
     return fail_inconsistent(stream, fmt::format("{} bytes as block {}", bytes, number));
   }
   in.arrived_end = std::max(in.arrived_end, number + 1);
-  Block block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
+  ExchangeBlock block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
   {
     const std::scoped_lock lock(state_->mutex);
     block.memory = state_->in.take();
@@ -190,7 +190,7 @@ void ActiveExchange::block_arrived(Stream& stream, MessageId message, const Chun
 
 void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
   message_ended();
-  Stream& stream = streams_[what.stream];
+  PeerStream& stream = streams_[what.stream];
   auto received = stream.in.receiving.extract(what.chunk);
   if (!outcome.ok()) fail(outcome.error(), NotifyPeers::kWaiting);
   if (!error()) return landed(stream, what.chunk, std::move(received.mapped()));
@@ -198,7 +198,7 @@ void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void
   finish_if_complete();
 }
 
-void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
+void ActiveExchange::landed(PeerStream& stream, std::uint32_t number, ExchangeBlock block) {
   record_progress();
   const std::uint32_t sum = crc32c({block.memory.get(), block.size});
   if (sum != block.crc) {
@@ -227,7 +227,7 @@ void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
   state_->changed();
 }
 
-void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
+void ActiveExchange::note_arrived(PeerStream& stream, const ChunkHeader& header) {
   switch (header.magic) {
     case ChunkHeader::kCredit:
       if (header.flow != state_->sizes.block_bytes) {
@@ -253,13 +253,13 @@ void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
   }
 }
 
-void ActiveExchange::finish_incoming(Stream& stream) {
+void ActiveExchange::finish_incoming(PeerStream& stream) {
   if (stream.in.taken_sent || stream.in.end != stream.in.taken) return;
   stream.in.taken_sent = true;
   note(stream, ChunkHeader::kConsumed, 0, 0);
 }
 
-void ActiveExchange::fail_inconsistent(const Stream& stream, std::string_view what) {
+void ActiveExchange::fail_inconsistent(const PeerStream& stream, std::string_view what) {
   fail(Error(ErrorCode::kIncompatible,
              fmt::format("{} sent {} for {}, which contradicts the state of this device; open the "
                          "exchange with the same ranks and budget on all devices",
@@ -267,21 +267,21 @@ void ActiveExchange::fail_inconsistent(const Stream& stream, std::string_view wh
        NotifyPeers::kWaiting);
 }
 
-void ActiveExchange::give_back(BlockPool& pool, Block block) {
+void ActiveExchange::give_back(BlockPool& pool, ExchangeBlock block) {
   const std::scoped_lock lock(state_->mutex);
   pool.give_back(std::move(block.memory));
 }
 
 bool ActiveExchange::needs(DeviceId peer) const {
-  const auto found = std::ranges::find(streams_, peer, &Stream::device);
+  const auto found = std::ranges::find(streams_, peer, &PeerStream::device);
   return found != streams_.end() && !(found->out.taken && found->in.all_landed());
 }
 
 std::set<DeviceId> ActiveExchange::stop(bool) {
   std::set<DeviceId> waiting;
-  for (Stream& stream : streams_) {
+  for (PeerStream& stream : streams_) {
     if (!stream.done()) waiting.insert(stream.device);
-    for (Block& block : std::exchange(stream.out.queue, {}))
+    for (ExchangeBlock& block : std::exchange(stream.out.queue, {}))
       give_back(state_->out, std::move(block));
     for (auto& [number, block] : std::exchange(stream.in.landed, {}))
       give_back(state_->in, std::move(block));
@@ -296,14 +296,14 @@ std::set<DeviceId> ActiveExchange::stop(bool) {
 
 std::set<DeviceId> ActiveExchange::abandon_messages() {
   std::set<DeviceId> busy;
-  for (const Stream& stream : streams_) {
+  for (const PeerStream& stream : streams_) {
     if (!stream.out.in_flight.empty() || !stream.in.receiving.empty()) busy.insert(stream.device);
   }
   return busy;
 }
 
 bool ActiveExchange::complete() const {
-  return std::ranges::all_of(streams_, &Stream::done) && state_->own_stream_done();
+  return std::ranges::all_of(streams_, &PeerStream::done) && state_->own_stream_done();
 }
 
 std::string ActiveExchange::describe_missing() const {
@@ -312,7 +312,7 @@ std::string ActiveExchange::describe_missing() const {
   const auto add = [&](const std::string& item) {
     if (++items <= 3) text += (items > 1 ? "; " : "") + item;
   };
-  for (const Stream& stream : streams_) {
+  for (const PeerStream& stream : streams_) {
     const std::string name = context_.peers.name_of(stream.device);
     if (!stream.in.all_landed()) {
       add(fmt::format("received {} blocks from {}, but not the end of its stream",

@@ -31,7 +31,7 @@ class ActiveExchange final : public ActiveWork {
                  std::shared_ptr<ExchangeState> state);
 
   /// Queues a block and sends it in its turn.
-  void put(std::uint32_t rank, Block block);
+  void put(std::uint32_t rank, ExchangeBlock block);
   void end_stream(std::uint32_t rank);
   /// Handles that the user has taken a block. For own blocks see own_stream_done().
   void taken(std::uint32_t rank);
@@ -50,21 +50,22 @@ class ActiveExchange final : public ActiveWork {
 
  private:
   struct Outgoing {
-    std::deque<Block> queue;
-    std::map<std::uint32_t, Block> in_flight;  // keyed by number; at most `credits` blocks
-    std::set<std::uint32_t> held;              // blocks in flight that the receiver holds
+    std::deque<ExchangeBlock> queue;
+    std::map<std::uint32_t, ExchangeBlock> in_flight;  // keyed by number; at most `credits` blocks
+    std::set<std::uint32_t> held;                      // blocks in flight that the receiver holds
     std::uint32_t sent = 0, limit = 0;
     bool ended = false, taken = false;
   };
   struct Incoming {
-    std::map<std::uint32_t, Block> receiving, landed;  // keyed by number; landed: out of order
+    // Blocks by number. `landed`: blocks out of order.
+    std::map<std::uint32_t, ExchangeBlock> receiving, landed;
     std::uint32_t limit = 0, delivered = 0, taken = 0;
     std::uint32_t arrived_end = 0;     // end of the blocks that have arrived
     std::optional<std::uint32_t> end;  // number of blocks of the stream
     bool taken_sent = false;           // kConsumed has been sent
     bool all_landed() const { return end == delivered; }
   };
-  struct Stream {
+  struct PeerStream {
     DeviceId device;
     std::uint32_t rank = 0, index = 0;
     bool network = false;  // true if EgressOrder orders sends
@@ -80,27 +81,27 @@ class ActiveExchange final : public ActiveWork {
 
   /// Returns the stream of a rank. Numbering starts at the next rank, so that devices do not all
   /// send to the same one first.
-  Stream& stream_of(std::uint32_t rank) {
+  PeerStream& stream_of(std::uint32_t rank) {
     return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
   }
-  Stream* find(DeviceId device);
-  void note(const Stream& stream, std::uint32_t magic, std::uint32_t flow, std::uint32_t chunk);
-  void grant(Stream& stream);
-  static bool can_send(const Stream& stream);
-  void send_next(Stream& stream);
-  void pump(Stream& stream);
-  void block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
+  PeerStream* find(DeviceId device);
+  void note(const PeerStream& stream, std::uint32_t magic, std::uint32_t flow, std::uint32_t chunk);
+  void grant(PeerStream& stream);
+  static bool can_send(const PeerStream& stream);
+  void send_next(PeerStream& stream);
+  void pump(PeerStream& stream);
+  void block_arrived(PeerStream& stream, MessageId message, const ChunkHeader& header,
                      std::size_t bytes, std::span<const std::byte> payload);
-  void note_arrived(Stream& stream, const ChunkHeader& header);
-  void landed(Stream& stream, std::uint32_t number, Block block);
+  void note_arrived(PeerStream& stream, const ChunkHeader& header);
+  void landed(PeerStream& stream, std::uint32_t number, ExchangeBlock block);
   /// Sends kConsumed if the whole stream has been taken.
-  void finish_incoming(Stream& stream);
-  void fail_inconsistent(const Stream& stream, std::string_view what);
-  void give_back(BlockPool& pool, Block block);
+  void finish_incoming(PeerStream& stream);
+  void fail_inconsistent(const PeerStream& stream, std::string_view what);
+  void give_back(BlockPool& pool, ExchangeBlock block);
 
   const std::shared_ptr<ExchangeState> state_;  // shared with the user
   const std::uint32_t num_ranks_;
-  std::deque<Stream> streams_;
+  std::deque<PeerStream> streams_;
 };
 
 }  // namespace weft::transfer

@@ -19,7 +19,7 @@ class ActiveExchange;
 using BlockMemory = std::unique_ptr<std::byte[]>;
 
 /// Block that waits to be sent or to be taken.
-struct Block {
+struct ExchangeBlock {
   BlockMemory memory;
   std::uint32_t size = 0;
   std::uint32_t crc = 0;
@@ -62,7 +62,7 @@ struct ExchangeState {
 
   struct Ready {
     std::uint32_t from;
-    Block block;
+    ExchangeBlock block;
   };
 
   TransferEngine& engine;

@@ -9,7 +9,7 @@
 namespace weft::transfer {
 
 ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart& part,
-                               const TransferId& id, std::uint64_t order, Buffers buffers,
+                               const TransferId& id, std::uint64_t order, TransferBuffers buffers,
                                const TransferLimits& limits)
     : ActiveWork(context, id, order, limits), part_(part), buffers_(std::move(buffers)) {
   reductions_.reserve(part.reductions.size());

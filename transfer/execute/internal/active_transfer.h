@@ -34,7 +34,7 @@ namespace weft::transfer {
 class ActiveTransfer final : public ActiveWork {
  public:
   ActiveTransfer(const TransferContext& context, const DevicePart& part, const TransferId& id,
-                 std::uint64_t order, Buffers buffers, const TransferLimits& limits);
+                 std::uint64_t order, TransferBuffers buffers, const TransferLimits& limits);
 
   TransferReport report() const override;
   /// Makes the local copies and starts the first sends.
@@ -77,7 +77,7 @@ class ActiveTransfer final : public ActiveWork {
   std::string describe_missing() const override;
 
   const DevicePart& part_;
-  const Buffers buffers_;
+  const TransferBuffers buffers_;
   std::vector<TransferStream> streams_;
   std::vector<TransferReduction> reductions_;
   // chunks to land, to send per child and to reduce, plus 1 while begin() runs

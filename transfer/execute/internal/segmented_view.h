@@ -18,23 +18,24 @@ namespace weft::transfer {
 class SegmentedView final {
  public:
   /// Selects the source or the destination box of each tensor.
-  enum class Side : std::uint8_t { kSource, kDestination };
+  enum class BoxSide : std::uint8_t { kSource, kDestination };
 
   SegmentedView() = default;
   /// Throws Error(kInvalidArgument) if the device has no such box of a tensor, or if a segment is
   /// not inside it.
-  SegmentedView(std::span<const Segment> segments, std::span<const TensorPart> tensors, Side side);
+  SegmentedView(std::span<const Segment> segments, std::span<const TensorPart> tensors,
+                BoxSide side);
 
   std::size_t bytes() const {
     return pieces_.empty() ? 0 : pieces_.back().at + pieces_.back().bytes;
   }
-  struct Place {
+  struct BufferOffset {
     std::uint32_t tensor;
     std::size_t offset;
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const BufferOffset&, const BufferOffset&) = default;
   };
   /// Returns the location of [offset, offset + count), if it is contiguous in one buffer.
-  std::optional<Place> contiguous(std::size_t offset, std::size_t count) const;
+  std::optional<BufferOffset> contiguous(std::size_t offset, std::size_t count) const;
   /// Copies [offset, offset + out.size()) out of the buffers.
   void gather(std::span<const std::span<const std::byte>> buffers, std::size_t offset,
               std::span<std::byte> out) const;
@@ -43,7 +44,7 @@ class SegmentedView final {
                std::span<const std::span<std::byte>> buffers) const;
 
  private:
-  struct Piece {
+  struct ViewPiece {
     StridedView view;
     std::uint32_t tensor;
     std::size_t at;     // offset in the payload
@@ -57,7 +58,7 @@ class SegmentedView final {
   template <typename Visit>
   void for_each_piece(std::size_t offset, std::size_t count, Visit visit) const;
 
-  std::vector<Piece> pieces_;
+  std::vector<ViewPiece> pieces_;
 };
 
 }  // namespace weft::transfer

@@ -10,8 +10,9 @@ namespace weft::transfer {
 
 /// Buffers of a transfer, one per tensor of its part on each side. Empty where the device has
 /// nothing. A value; borrows the memory.
-struct Buffers {
-  Buffers(std::vector<std::span<const std::byte>> from, std::vector<std::span<std::byte>> to)
+struct TransferBuffers {
+  TransferBuffers(std::vector<std::span<const std::byte>> from,
+                  std::vector<std::span<std::byte>> to)
       : sources(std::move(from)),
         destinations(std::move(to)),
         readable_destinations(destinations.begin(), destinations.end()) {}

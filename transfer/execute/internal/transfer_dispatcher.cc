@@ -292,7 +292,7 @@ void TransferDispatcher::cut_connection(DeviceId peer) {
   wire_.drop(peer);
 }
 
-const std::array<TransferDispatcher::MessageKind, 8> TransferDispatcher::kMessageKinds = {{
+const std::array<TransferDispatcher::MessageHandler, 8> TransferDispatcher::kMessageHandlers = {{
     {ChunkHeader::kChunk, &TransferDispatcher::work_arrived},
     {ChunkHeader::kBlock, &TransferDispatcher::work_arrived},
     {ChunkHeader::kCredit, &TransferDispatcher::work_arrived},
@@ -305,14 +305,14 @@ const std::array<TransferDispatcher::MessageKind, 8> TransferDispatcher::kMessag
 
 void TransferDispatcher::message_arrived(const Message& message) {
   const auto header = ChunkHeader::parse(message.header);
-  const auto kind = std::ranges::find_if(kMessageKinds, [&](const MessageKind& each) {
+  const auto handler = std::ranges::find_if(kMessageHandlers, [&](const MessageHandler& each) {
     return header && each.magic == header->magic;
   });
-  if (kind == kMessageKinds.end())
+  if (handler == kMessageHandlers.end())
     return drop_message(message.id, message.sender, "its header has an unknown type");
   if (header->epoch < epoch_)
     return drop_message(message.id, message.sender, "it belongs to an earlier epoch");
-  (this->*kind->arrived)(message, *header);
+  (this->*handler->arrived)(message, *header);
 }
 
 ActiveWork* TransferDispatcher::find_work(const TransferId& id) const {

@@ -30,7 +30,7 @@ namespace weft::transfer {
 /// Implementation of TransferEngine on its transfer thread. Routes events to transfers, and ends
 /// transfers.
 ///
-///   wire ─ message ─▶ kMessageKinds ─▶ running work | EarlyMessages | EndedTransfers: dropped
+///   wire ─ message ─▶ kMessageHandlers ─▶ running work | EarlyMessages | EndedTransfers: dropped
 ///   wire ─ end of an operation ─▶ OperationTable ─▶ running work
 ///   running work ─ schedule() ─▶ EgressScheduler ─ send() ─▶ wire
 ///
@@ -61,12 +61,12 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     std::unique_ptr<ActiveWork> work;
     Callback callback;
   };
-  /// Handler of messages whose header begins with `magic`. A new kind is a row of kMessageKinds.
-  struct MessageKind {
+  /// Handler of messages whose header begins with `magic`. A new kind is a row of kMessageHandlers.
+  struct MessageHandler {
     std::uint32_t magic;
     void (TransferDispatcher::*arrived)(const Message& message, const ChunkHeader& header);
   };
-  static const std::array<MessageKind, 8> kMessageKinds;
+  static const std::array<MessageHandler, 8> kMessageHandlers;
   struct FinishedTransfer {
     TransferReport report;
     Callback callback;  // empty: the callback of the transfer, which is still in transfers_

@@ -8,7 +8,7 @@
 namespace weft::transfer {
 
 TransferReduction::TransferReduction(SlotPool& slots, const DevicePart& part,
-                                     const Buffers& buffers, const Reduction& reduction)
+                                     const TransferBuffers& buffers, const Reduction& reduction)
     : slots_(&slots),
       part_(&part),
       buffers_(&buffers),
@@ -26,7 +26,7 @@ TransferReduction::TransferReduction(SlotPool& slots, const DevicePart& part,
 void TransferReduction::reduce(std::uint32_t chunk, std::span<const std::byte*> terms) {
   const std::size_t offset = chunk * reduction_->chunk_bytes;
   const std::size_t bytes = std::min(reduction_->chunk_bytes, reduction_->bytes - offset);
-  SlotPool::Slot own_slot, out_slot;
+  SlotPool::LeasedSlot own_slot, out_slot;
   const std::byte*& own = terms[reduction_->own_rank];
   if (const auto at = source_.contiguous(offset, bytes)) {
     own = buffers_->sources[0].data() + *at;

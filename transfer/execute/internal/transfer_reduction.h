@@ -19,7 +19,7 @@ namespace weft::transfer {
 class TransferReduction final {
  public:
   /// All arguments outlive the reduction. The part has one tensor.
-  TransferReduction(SlotPool& slots, const DevicePart& part, const Buffers& buffers,
+  TransferReduction(SlotPool& slots, const DevicePart& part, const TransferBuffers& buffers,
                     const Reduction& reduction);
 
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>(reduced_.size()); }
@@ -47,7 +47,7 @@ class TransferReduction final {
  private:
   SlotPool* slots_;
   const DevicePart* part_;
-  const Buffers* buffers_;
+  const TransferBuffers* buffers_;
   const Reduction* reduction_;
   StridedView source_, destination_;
   std::vector<std::uint32_t> arrived_;  // number of terms per chunk

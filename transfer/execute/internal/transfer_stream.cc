@@ -11,7 +11,8 @@
 namespace weft::transfer {
 
 TransferStream::TransferStream(const TransferContext& context, const DevicePart& part,
-                               const Buffers& buffers, const FlowRole& role, const TransferId& id)
+                               const TransferBuffers& buffers, const FlowRole& role,
+                               const TransferId& id)
     : context_(&context),
       part_(&part),
       buffers_(&buffers),
@@ -23,9 +24,9 @@ TransferStream::TransferStream(const TransferContext& context, const DevicePart&
     children_.push_back({child, context.orders_network && context.peers.is_over_network(child)});
   if (role.kind == FlowKind::kSum) open_sum();
   if (role.adds_own_term() || (role.parent && role.kind == FlowKind::kContribution)) return;
-  view_ =
-      SegmentedView(role.segments, part.tensors,
-                    all_ready_ ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination);
+  view_ = SegmentedView(
+      role.segments, part.tensors,
+      all_ready_ ? SegmentedView::BoxSide::kSource : SegmentedView::BoxSide::kDestination);
   if (view_.bytes() != role.bytes)
     throw_error(ErrorCode::kInvalidArgument,
                 "flow {} of transfer {} has {} bytes, but its segments {}", role.flow,
@@ -49,10 +50,10 @@ void TransferStream::open_sum() {
   if (dtype_ == DType::kU8) refuse("u8 cannot be summed; use f32, bf16, f64 or i32");
   if (role_->bytes % size_of(dtype_) != 0 || role_->chunk_bytes % size_of(dtype_) != 0)
     refuse("a chunk ends inside an element");
-  term_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::Side::kSource);
+  term_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::BoxSide::kSource);
   if (term_.bytes() != role_->bytes) refuse("its segments and the flow have different sizes");
   if (role_->stores_sum)
-    view_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::Side::kDestination);
+    view_ = SegmentedView(role_->segments, part_->tensors, SegmentedView::BoxSide::kDestination);
 }
 
 std::size_t TransferStream::chunk_size(std::uint32_t chunk) const {
@@ -113,7 +114,7 @@ std::optional<Error> TransferStream::verify(std::uint32_t chunk, std::span<const
 void TransferStream::add_term(std::uint32_t chunk) {
   Chunk& at_chunk = chunks_[chunk];
   const std::span<std::byte> sum = at_chunk.slot.bytes();
-  SlotPool::Slot packed;
+  SlotPool::LeasedSlot packed;
   std::array<const std::byte*, 2> terms = {sum.data(), nullptr};
   if (const auto at = term_.contiguous(offset_of(chunk), sum.size())) {
     terms[1] = buffers_->sources[at->tensor].data() + at->offset;
@@ -144,7 +145,7 @@ void TransferStream::unpack(std::uint32_t chunk) {
 bool TransferStream::release_slot(std::uint32_t chunk) {
   Chunk& at_chunk = chunks_[chunk];
   if (!at_chunk.slot || --at_chunk.users != 0) return false;
-  at_chunk.slot = SlotPool::Slot();
+  at_chunk.slot = SlotPool::LeasedSlot();
   --slots_in_use_;
   return true;
 }
@@ -158,7 +159,7 @@ std::optional<LandedChunks> TransferStream::landed_chunks() const {
 }
 
 bool TransferStream::can_send(std::uint32_t index) const {
-  const Child& child = children_[index];
+  const TreeChild& child = children_[index];
   const std::size_t available = all_ready_ ? chunks_.size() : ready_.size();
   if (child.next >= available || child.in_flight.size() >= role_->window) return false;
   const std::uint32_t chunk = next_chunk(child);
@@ -166,7 +167,7 @@ bool TransferStream::can_send(std::uint32_t index) const {
 }
 
 OutgoingChunk TransferStream::next_send(std::uint32_t stream, std::uint32_t index) {
-  Child& child = children_[index];
+  TreeChild& child = children_[index];
   const std::uint32_t chunk = next_chunk(child);
   const bool first = child.next++ == 0;
   child.in_flight.push_back({chunk, false});
@@ -198,7 +199,7 @@ void TransferStream::pack(std::uint32_t chunk) {
 }
 
 void TransferStream::mark_held(DeviceId device, std::uint32_t chunk) {
-  for (Child& child : children_) {
+  for (TreeChild& child : children_) {
     if (child.device != device) continue;
     for (SentChunk& sent : child.in_flight) sent.held |= sent.chunk == chunk;
   }
@@ -216,7 +217,7 @@ bool TransferStream::wants_network() const {
 }
 
 bool TransferStream::moves_on_network() const {
-  return std::ranges::any_of(children_, [](const Child& child) {
+  return std::ranges::any_of(children_, [](const TreeChild& child) {
     return child.network &&
            std::ranges::any_of(child.in_flight, [](SentChunk sent) { return !sent.held; });
   });
@@ -224,21 +225,21 @@ bool TransferStream::moves_on_network() const {
 
 bool TransferStream::needs(DeviceId peer) const {
   if (role_->parent == peer && landed_ < chunks_.size()) return true;
-  return std::ranges::any_of(children_, [&](const Child& child) {
+  return std::ranges::any_of(children_, [&](const TreeChild& child) {
     return child.device == peer && child.done < chunks_.size();
   });
 }
 
 void TransferStream::add_waiting(std::set<DeviceId>& waiting) const {
   if (role_->parent && landed_ < chunks_.size()) waiting.insert(*role_->parent);
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (child.done < chunks_.size()) waiting.insert(child.device);
 }
 
 void TransferStream::abandon_messages(std::set<DeviceId>& busy) {
   if (receiving_ > 0 || !held_.empty()) busy.insert(*role_->parent);
   held_.clear();
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (!child.in_flight.empty()) busy.insert(child.device);
 }
 
@@ -248,7 +249,7 @@ std::vector<std::string> TransferStream::describe_missing() const {
   if (role_->parent && landed_ < total)
     missing.push_back(fmt::format("received {} of {} chunks of flow {} from {}", landed_, total,
                                   role_->flow, context_->peers.name_of(*role_->parent)));
-  for (const Child& child : children_)
+  for (const TreeChild& child : children_)
     if (child.done < total)
       missing.push_back(fmt::format("sent {} of {} chunks of flow {} to {} ({} in flight)",
                                     child.done, total, role_->outgoing_id(),

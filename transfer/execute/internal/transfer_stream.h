@@ -36,8 +36,8 @@ class TransferStream final {
 
   /// All arguments but `id` outlive the stream. Throws Error(kInvalidArgument) if the part is
   /// inconsistent.
-  TransferStream(const TransferContext& context, const DevicePart& part, const Buffers& buffers,
-                 const FlowRole& role, const TransferId& id);
+  TransferStream(const TransferContext& context, const DevicePart& part,
+                 const TransferBuffers& buffers, const FlowRole& role, const TransferId& id);
 
   const FlowRole& role() const { return *role_; }
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
@@ -127,14 +127,14 @@ class TransferStream final {
     std::uint32_t chunk;
     bool held;  // true if the receiver holds the chunk
   };
-  struct Child {
+  struct TreeChild {
     DeviceId device;
     bool network = false;
     std::uint32_t next = 0, done = 0;
     std::vector<SentChunk> in_flight = {};  // at most a window
   };
   struct Chunk {
-    SlotPool::Slot slot;
+    SlotPool::LeasedSlot slot;
     std::uint32_t users = 0;
     std::uint32_t crc = 0;  // CRC32C from the header, or taken here; 0: not taken
     bool seen = false;
@@ -144,10 +144,10 @@ class TransferStream final {
 
   void open_sum();
   std::size_t offset_of(std::uint32_t chunk) const { return chunk * role_->chunk_bytes; }
-  std::optional<SegmentedView::Place> contiguous(std::uint32_t chunk) const {
+  std::optional<SegmentedView::BufferOffset> contiguous(std::uint32_t chunk) const {
     return view_.contiguous(offset_of(chunk), chunk_size(chunk));
   }
-  std::uint32_t next_chunk(const Child& child) const {
+  std::uint32_t next_chunk(const TreeChild& child) const {
     return all_ready_ ? child.next : ready_[child.next];
   }
   /// Returns the bytes of a chunk that can be sent, packed if necessary.
@@ -155,7 +155,7 @@ class TransferStream final {
 
   const TransferContext* context_;
   const DevicePart* part_;
-  const Buffers* buffers_;
+  const TransferBuffers* buffers_;
   const FlowRole* role_;
   TransferId id_;
   bool all_ready_;  // true if all chunks are in the sources from the start
@@ -163,7 +163,7 @@ class TransferStream final {
   SegmentedView view_;
   SegmentedView term_;         // view of the sources: the term added to each chunk, if any
   DType dtype_ = DType::kF32;  // type of the added terms
-  std::vector<Child> children_;
+  std::vector<TreeChild> children_;
   std::vector<Chunk> chunks_;
   // chunks in the order they became available to the children; unused if all_ready_
   std::vector<std::uint32_t> ready_;

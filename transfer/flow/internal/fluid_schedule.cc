@@ -56,7 +56,7 @@ PreemptiveSchedule FluidSimulation::schedule(std::span<const Flow> all,
   chosen_.resize(flows);
   run_of_.resize(flows);
   std::vector<std::size_t> slots;
-  for (const Device& device : devices_) slots.push_back(device.slots);
+  for (const SendingDevice& device : devices_) slots.push_back(device.slots);
   RunChooser chooser(all, roots, topology, capacity_, slots, preempt);
   double decided = -preempt.step_seconds;
   std::size_t unfinished = unfinished_ + 1;

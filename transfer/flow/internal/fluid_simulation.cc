@@ -51,7 +51,7 @@ void FluidSimulation::add_flow(std::uint32_t index, const Flow& flow, const Topo
   if (flow.edges.size() == 1) {  // fast path: large plans have many such flows
     const FlowEdge& edge = flow.edges.front();
     if (topology.host_of(edge.parent) == topology.host_of(edge.child)) return;
-    Device& device = devices_[edge.parent.value()];
+    SendingDevice& device = devices_[edge.parent.value()];
     device.streams.emplace_back();
     add_edge(index, flow, edge, topology, FluidEdge::kNone, device.streams.size() - 1);
     return;
@@ -65,7 +65,7 @@ void FluidSimulation::add_flow(std::uint32_t index, const Flow& flow, const Topo
       feeder.emplace(edge.child.value(), fed->second);
       continue;
     }
-    Device& device = devices_[edge.parent.value()];
+    SendingDevice& device = devices_[edge.parent.value()];
     const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), device.streams.size());
     if (fresh) device.streams.emplace_back();
     const std::uint32_t by = fed->second;
@@ -112,7 +112,7 @@ void FluidSimulation::choose_active() {
     edges_[id].rate = 0;
   }
   active_.clear();
-  for (Device& device : devices_) {
+  for (SendingDevice& device : devices_) {
     std::size_t slots = device.slots;
     for (const std::uint32_t stream : device.live) {
       if (slots == 0) break;
@@ -174,7 +174,7 @@ double FluidSimulation::next_event() const {
     if (feeder.rate > 0)
       dt = std::min(dt, std::max(0.0, edges_[id].chunk_lag_bytes - feeder.sent) / feeder.rate);
   }
-  for (const Start& start : starts_) dt = std::min(dt, start.seconds - now_);
+  for (const EdgeStart& start : starts_) dt = std::min(dt, start.seconds - now_);
   return dt;
 }
 
@@ -210,13 +210,13 @@ void FluidSimulation::advance(double seconds) {
     --unfinished_;
     result_.flow_seconds[edge.flow] =
         std::max(result_.flow_seconds[edge.flow], now_ + hop_seconds_);
-    Device& device = devices_[sender_of_[id].device];
+    SendingDevice& device = devices_[sender_of_[id].device];
     const std::vector<std::uint32_t>& siblings = device.streams[sender_of_[id].stream].edges;
     if (std::all_of(siblings.begin(), siblings.end(),
                     [&](std::uint32_t other) { return edges_[other].done; }))
       std::erase(device.live, sender_of_[id].stream);
   }
-  std::erase_if(starts_, [&](const Start& pending) {
+  std::erase_if(starts_, [&](const EdgeStart& pending) {
     if (pending.seconds > now_ + 1e-12) return false;
     start(pending.edge);
     return true;

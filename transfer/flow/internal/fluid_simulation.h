@@ -69,13 +69,13 @@ class FluidSimulation {
 
   std::vector<FluidEdge> edges_;
   std::vector<std::vector<std::uint32_t>> children_;  ///< Per edge, the edges that it feeds.
-  struct Device {
+  struct SendingDevice {
     std::vector<FluidStream> streams;  ///< Streams in the order of their flows.
     /// Indices of the streams that have something to send, ascending.
     std::vector<std::uint32_t> live;
     std::size_t slots = 1;  ///< Number of streams that may send at a time.
   };
-  std::vector<Device> devices_;
+  std::vector<SendingDevice> devices_;
   struct Sender {
     std::uint32_t device, stream;
   };
@@ -86,11 +86,11 @@ class FluidSimulation {
 
   double now_ = 0;
   std::size_t unfinished_ = 0;
-  struct Start {
+  struct EdgeStart {
     double seconds;
     std::uint32_t edge;
   };
-  std::vector<Start> starts_;          ///< Edges whose first chunk is on its way.
+  std::vector<EdgeStart> starts_;      ///< Edges whose first chunk is on its way.
   std::vector<std::uint32_t> active_;  ///< Edges that send now.
   /// Edges whose feeder is running and has not yet delivered the first chunk.
   std::vector<std::uint32_t> waiting_;

@@ -14,16 +14,16 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
                                        std::size_t turn) {
   const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
   // Slot for one more child. The shallowest slot is filled first, then the oldest.
-  struct Place {
+  struct ChildSlot {
     int depth;
     std::size_t order;
     HostId host;
     std::size_t tree;
-    bool operator>(const Place& other) const {
+    bool operator>(const ChildSlot& other) const {
       return std::tie(depth, order) > std::tie(other.depth, other.order);
     }
   };
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> places;
+  std::priority_queue<ChildSlot, std::vector<ChildSlot>, std::greater<>> places;
   std::size_t order = 0;
   std::vector<HostTree> trees;
   for (std::size_t i = 0; i < holders; ++i) {
@@ -32,7 +32,7 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
       places.push({0, order++, datum.holders[i], trees.size()});
     trees.push_back({datum.holders[i], {}});
   }
-  struct Candidate {
+  struct HostCandidate {
     HostId host;
     std::uint32_t degree;
     /// Rate to each child, in steps of 10 % of the fastest link, so that small differences do not
@@ -45,7 +45,7 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
   double fastest = 0;
   for (const HostId host : datum.receivers)
     fastest = std::max(fastest, network.host(host).egress());
-  std::vector<Candidate> candidates;
+  std::vector<HostCandidate> candidates;
   for (std::size_t i = 0; i < receivers; ++i) {
     const HostId host = datum.receivers[i];
     const std::uint32_t degree = piece.degrees[holders + i];
@@ -55,13 +55,14 @@ std::vector<HostTree> build_host_trees(const HostDemand& datum, const Piece& pie
                           static_cast<int>(std::lround(3 * spare[host.value()])),
                           (i + turn) % receivers});
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
-    return std::tuple(-a.rate, -a.spare, a.turn) < std::tuple(-b.rate, -b.spare, b.turn);
-  });
-  for (const Candidate& candidate : candidates) {
+  std::sort(candidates.begin(), candidates.end(),
+            [](const HostCandidate& a, const HostCandidate& b) {
+              if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
+              return std::tuple(-a.rate, -a.spare, a.turn) < std::tuple(-b.rate, -b.spare, b.turn);
+            });
+  for (const HostCandidate& candidate : candidates) {
     WEFT_CHECK(!places.empty(), "datum {}: degrees are those of no forest", piece.datum);
-    const Place place = places.top();
+    const ChildSlot place = places.top();
     places.pop();
     trees[place.tree].edges.push_back({place.host, candidate.host});
     for (std::uint32_t child = 0; child < candidate.degree; ++child)

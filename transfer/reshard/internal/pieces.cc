@@ -185,13 +185,13 @@ std::vector<std::vector<double>> mean_degrees(std::span<const HostDemand> data,
 }
 
 /// Sends of each host per datum, and the total of the busiest host in bytes.
-struct Loads {
+struct SendLoads {
   std::vector<std::vector<SendShare>> shares;
   double busiest = 0;
 };
-Loads loads_of(std::span<const HostDemand> data, const Network& network,
-               const std::vector<std::vector<double>>& degrees) {
-  Loads loads;
+SendLoads loads_of(std::span<const HostDemand> data, const Network& network,
+                   const std::vector<std::vector<double>>& degrees) {
+  SendLoads loads;
   loads.shares.resize(data.size());
   std::vector<double> load(network.num_hosts());
   for (std::size_t k = 0; k < data.size(); ++k) {
@@ -340,7 +340,7 @@ std::vector<Piece> fitted_pieces(std::span<const HostDemand> data, const Network
                                  const std::vector<Piece>& pieces, double seconds,
                                  std::uint64_t smallest, TreeShape shape) {
   const std::vector<std::vector<double>> degrees = mean_degrees(data, pieces);
-  Loads loads = loads_of(data, network, degrees);
+  SendLoads loads = loads_of(data, network, degrees);
   fit_shares(data, network, seconds, loads.shares);
   std::vector<Piece> result;
   for (std::uint32_t k = 0; k < data.size(); ++k) {

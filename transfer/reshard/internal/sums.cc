@@ -41,17 +41,17 @@ using Cost = std::tuple<std::size_t, std::uint64_t, std::uint64_t>;
 /// Returns a holder of each term, on the cheapest path through all terms to a receiver.
 std::vector<DeviceId> choose_chain(const SumSlice& slice, const Topology& topology,
                                    const transfer::Loads& loads) {
-  struct Step {
+  struct ChainStep {
     Cost cost;
     std::size_t before;
   };
   const std::size_t terms = slice.holders.size();
   const std::vector<HostId> wanting = hosts_of(slice.receivers, topology);
-  std::vector<std::vector<Step>> steps(terms);
+  std::vector<std::vector<ChainStep>> steps(terms);
   for (std::size_t term = 0; term < terms; ++term) {
     for (const DeviceId device : slice.holders[term]) {
       const HostId host = topology.host_of(device);
-      Step best{{0, 0, 0}, 0};
+      ChainStep best{{0, 0, 0}, 0};
       for (std::size_t i = 0; term > 0 && i < steps[term - 1].size(); ++i) {
         Cost cost = steps[term - 1][i].cost;
         std::get<0>(cost) += topology.host_of(slice.holders[term - 1][i]) == host ? 0 : 1;
@@ -63,9 +63,10 @@ std::vector<DeviceId> choose_chain(const SumSlice& slice, const Topology& topolo
       steps[term].push_back(best);
     }
   }
-  std::size_t at = std::min_element(steps.back().begin(), steps.back().end(),
-                                    [](const Step& a, const Step& b) { return a.cost < b.cost; }) -
-                   steps.back().begin();
+  std::size_t at =
+      std::min_element(steps.back().begin(), steps.back().end(),
+                       [](const ChainStep& a, const ChainStep& b) { return a.cost < b.cost; }) -
+      steps.back().begin();
   std::vector<DeviceId> chain(terms);
   for (std::size_t term = terms; term-- > 0;) {
     chain[term] = slice.holders[term][at];

@@ -189,7 +189,7 @@ class WeftPlanner {
   };
 
   /// Flows of some pieces, and the best order found.
-  struct Candidate {
+  struct OrderCandidate {
     /// Returns the cost by which candidates are compared.
     double cost() const { return seconds * (1 + kRelayPenalty * relayed); }
 
@@ -211,8 +211,8 @@ class WeftPlanner {
     bool infeasible = false;
   };
 
-  Candidate candidate_of(const std::vector<Piece>& pieces) {
-    Candidate made;
+  OrderCandidate candidate_of(const std::vector<Piece>& pieces) {
+    OrderCandidate made;
     compute_loads(pieces, made);
     made.flows = flows_of(pieces, made.roots);
     for (Flow& flow : made.flows)
@@ -231,7 +231,7 @@ class WeftPlanner {
   }
 
   /// Computes the loads that `pieces` put on hosts.
-  void compute_loads(const std::vector<Piece>& pieces, Candidate& made) const {
+  void compute_loads(const std::vector<Piece>& pieces, OrderCandidate& made) const {
     std::vector<double> sent(network_.num_hosts()), received(network_.num_hosts());
     double all = 0, held = 0;
     for (const Piece& piece : pieces) {
@@ -261,7 +261,7 @@ class WeftPlanner {
   }
 
   /// Returns true if the host has no time to spare while others have.
-  static bool is_urgent(const Candidate& candidate, HostId host) {
+  static bool is_urgent(const OrderCandidate& candidate, HostId host) {
     return candidate.has_urgent_sender && candidate.busy[host.value()] > kUrgentThreshold;
   }
 
@@ -269,7 +269,7 @@ class WeftPlanner {
   void evaluate_pieces(const std::vector<Piece>& pieces) {
     if (std::find(considered_.begin(), considered_.end(), pieces) != considered_.end()) return;
     considered_.push_back(pieces);
-    Candidate made = candidate_of(pieces);
+    OrderCandidate made = candidate_of(pieces);
     // Tries regular orders first. If nothing is forwarded, hosts take turns, so that no receiver is
     // flooded. Otherwise keeps the order of pieces (large ones first, equal ones in turns) and
     // interleaves their hosts.
@@ -287,7 +287,7 @@ class WeftPlanner {
     for (const bool yield : {true, false}) {
       if (yield && !(direct && made.has_urgent_sender)) continue;
       for (std::size_t i = 0; i < kFirstAttempts; ++i) {
-        Attempt how = attempt_number(i);
+        AttemptParameters how = attempt_number(i);
         how.yield = yield;
         attempt(made, how);
       }
@@ -296,13 +296,13 @@ class WeftPlanner {
   }
 
   /// Returns the time ratio below which an alternative replaces `candidate`.
-  double margin_over(const Candidate& candidate) const {
+  double margin_over(const OrderCandidate& candidate) const {
     return candidate.regular && candidate.seconds <= limit_.seconds * kRandomSearchRatio
                ? kMinImprovement
                : kReplaceRatio;
   }
 
-  void evaluate_order(Candidate& candidate, const std::vector<FlowPart>& order,
+  void evaluate_order(OrderCandidate& candidate, const std::vector<FlowPart>& order,
                       const std::vector<std::uint32_t>& places, bool fine) {
     const double seconds =
         predict(parts_of(candidate.light, order, fine), topology_, network_, places, &steps_);
@@ -315,7 +315,7 @@ class WeftPlanner {
   }
 
   /// Parameters of an attempt to order and cut flows by a preemptive schedule.
-  struct Attempt {
+  struct AttemptParameters {
     double steps = 0;      ///< Number of steps into which the limit's time is divided.
     double sharpness = 0;  ///< PreemptOptions::sharpness; depth_weight likewise.
     double depth_weight = 0.05;
@@ -328,7 +328,7 @@ class WeftPlanner {
   };
   static constexpr std::size_t kFirstAttempts = 2, kMaxAttempts = 96;
 
-  Attempt attempt_number(std::size_t i) {
+  AttemptParameters attempt_number(std::size_t i) {
     switch (i) {
       case 0: return {.steps = 32, .sharpness = 20};
       case 1: return {.steps = 48, .sharpness = 10, .one_at_a_time = true};
@@ -347,7 +347,7 @@ class WeftPlanner {
             .halves = random_.below(2) == 0};
   }
 
-  void attempt(Candidate& candidate, const Attempt& how) {
+  void attempt(OrderCandidate& candidate, const AttemptParameters& how) {
     if (candidate.flows.size() > kMaxFlowsToSchedule || candidate.infeasible ||
         steps_ > options_.simulate_steps)
       return;
@@ -431,7 +431,7 @@ class WeftPlanner {
   /// Returns the number of flows that each device sends at a time. The sending devices of a host
   /// share its slots. A host whose link is faster than its receivers' needs more slots. `yield`:
   /// hosts with time to spare get one slot per device, hosts with none get twice as many.
-  std::vector<std::uint32_t> egress_slots(const Candidate& candidate,
+  std::vector<std::uint32_t> egress_slots(const OrderCandidate& candidate,
                                           std::span<const std::vector<DeviceId>> roots,
                                           const EgressLimit& rule, bool yield) const {
     const std::vector<Flow>& flows = candidate.light;
@@ -537,7 +537,7 @@ class WeftPlanner {
   std::vector<std::vector<Piece>> considered_;
   PhiloxStream random_{options_.seed};
   std::uint64_t steps_ = 0;  ///< Simulation steps spent.
-  Candidate best_;
+  OrderCandidate best_;
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ std::vector<Token> EagerFlowControl::told(WireHeader::Kind kind, std::uint64_t b
 
 std::vector<Token> EagerFlowControl::take_delayed() {
   std::vector<Token> tokens;
-  for (const Waiting& send : std::exchange(waiting_, {})) tokens.push_back(send.token);
+  for (const WaitingMessage& send : std::exchange(waiting_, {})) tokens.push_back(send.token);
   return tokens;
 }
 

@@ -61,13 +61,13 @@ class EagerFlowControl final {
   std::optional<std::size_t> count(WireHeader::Kind kind, std::size_t bytes);
 
  private:
-  struct Waiting {
+  struct WaitingMessage {
     Token token;
     std::uint64_t end;
   };
   std::size_t step_;
   std::uint64_t sent_ = 0, arrived_ = 0, taken_ = 0;
-  std::deque<Waiting> waiting_;
+  std::deque<WaitingMessage> waiting_;
   std::size_t untold_credit_ = 0, untold_arrived_ = 0, untold_left_ = 0;
 };
 

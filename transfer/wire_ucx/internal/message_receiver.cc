@@ -12,7 +12,7 @@ ucs_status_t MessageReceiver::arrived(WorkerSet::RailWorker& side, DeviceId send
                                       std::span<const std::byte> header, void* data,
                                       std::size_t bytes, bool rendezvous, WireEvents& owner) {
   const MessageId id(next_message_++);
-  Incoming& incoming = incoming_[id];
+  IncomingMessage& incoming = incoming_[id];
   incoming.sender = sender;
   incoming.side = &side;
   incoming.bytes = bytes;
@@ -42,7 +42,7 @@ void MessageReceiver::receive(MessageId message, std::span<std::byte> buffer, To
   if (found == incoming_.end())
     return events_.push(ReceiveFinished{
         token, Error(ErrorCode::kPeerDied, "the sender of the message was lost or dropped")});
-  const Incoming incoming = std::move(found->second);
+  const IncomingMessage incoming = std::move(found->second);
   incoming_.erase(found);
   WEFT_CHECK(buffer.size() == incoming.bytes, "buffer of {} bytes for {}", buffer.size(),
              incoming.bytes);
@@ -57,9 +57,9 @@ void MessageReceiver::receive(MessageId message, std::span<std::byte> buffer, To
   events_.push(ReceiveFinished{token, {}});
 }
 
-void MessageReceiver::receive_rendezvous(const Incoming& incoming, std::span<std::byte> buffer,
-                                         Token token) {
-  Request& request = requests_.take();
+void MessageReceiver::receive_rendezvous(const IncomingMessage& incoming,
+                                         std::span<std::byte> buffer, Token token) {
+  ReceiveRequest& request = requests_.take();
   request = {this, peers_.find(incoming.sender), token};
   ucp_request_param_t params = {};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -74,13 +74,13 @@ void MessageReceiver::receive_rendezvous(const Incoming& incoming, std::span<std
 void MessageReceiver::release(MessageId message) {
   const auto found = incoming_.find(message);
   if (found == incoming_.end()) return;
-  const Incoming incoming = std::move(found->second);
+  const IncomingMessage incoming = std::move(found->second);
   incoming_.erase(found);
   if (incoming.descriptor == nullptr) send_credit(incoming);
   else if (message != in_callback_) discard(incoming);
 }
 
-void MessageReceiver::send_credit(const Incoming& incoming) {
+void MessageReceiver::send_credit(const IncomingMessage& incoming) {
   Peer* const peer = peers_.find(incoming.sender);
   if (peer == nullptr || peer->path != incoming.side->path) return;  // the peer was dropped
   sender_.send_notice(*peer, incoming.side->route,
@@ -88,7 +88,7 @@ void MessageReceiver::send_credit(const Incoming& incoming) {
                       incoming.bytes);
 }
 
-void MessageReceiver::send_arrived_notice(Incoming& incoming) {
+void MessageReceiver::send_arrived_notice(IncomingMessage& incoming) {
   Peer* const peer = peers_.find(incoming.sender);
   if (peer == nullptr || peer->path != incoming.side->path || peer->path != Path::kTcp) return;
   incoming.told = true;
@@ -97,7 +97,7 @@ void MessageReceiver::send_arrived_notice(Incoming& incoming) {
 
 void MessageReceiver::discard_messages_of(const Peer& peer) {
   std::erase_if(incoming_, [&](const auto& entry) {
-    const Incoming& incoming = entry.second;
+    const IncomingMessage& incoming = entry.second;
     const bool is_complete = incoming.descriptor == nullptr;
     if (incoming.sender != peer.id || (is_complete && peer.end == Peer::End::kFailed)) return false;
     discard(incoming);
@@ -116,18 +116,18 @@ void MessageReceiver::discard_all() {
   for (const auto& [id, incoming] : incoming_) discard(incoming);
 }
 
-void MessageReceiver::discard(const Incoming& incoming) {
+void MessageReceiver::discard(const IncomingMessage& incoming) {
   if (incoming.descriptor != nullptr)
     ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
 }
 
-void MessageReceiver::finish(Request& request, ucs_status_t status) {
+void MessageReceiver::finish(ReceiveRequest& request, ucs_status_t status) {
   events_.push(ReceiveFinished{request.token, outcome_of(status, request.peer)});
   requests_.give_back(request);
 }
 
 void MessageReceiver::on_received(void* handle, ucs_status_t status, std::size_t, void* user_data) {
-  auto& request = *static_cast<Request*>(user_data);
+  auto& request = *static_cast<ReceiveRequest*>(user_data);
   request.receiver->finish(request, status);
   ucp_request_free(handle);
 }

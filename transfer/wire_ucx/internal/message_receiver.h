@@ -42,7 +42,7 @@ class MessageReceiver final {
   void discard_all();
 
  private:
-  struct Incoming {
+  struct IncomingMessage {
     DeviceId sender;
     WorkerSet::RailWorker* side = nullptr;
     std::size_t bytes = 0;
@@ -52,27 +52,28 @@ class MessageReceiver final {
     bool told = false;  // the sender has been or will be notified that it arrived
   };
   /// Receive that UCX works on.
-  struct Request {
+  struct ReceiveRequest {
     MessageReceiver* receiver;
     const Peer* peer;  // null: a device that was dropped
     Token token;
   };
 
-  void receive_rendezvous(const Incoming& incoming, std::span<std::byte> buffer, Token token);
+  void receive_rendezvous(const IncomingMessage& incoming, std::span<std::byte> buffer,
+                          Token token);
   /// Grants the sender credit for eager bytes that have left this device's buffer.
-  void send_credit(const Incoming& incoming);
+  void send_credit(const IncomingMessage& incoming);
   /// Notifies the sender that an eager message has arrived, although no receive has claimed it yet.
   /// Otherwise later messages, which a receiver may need, would count as in flight because of it.
-  void send_arrived_notice(Incoming& incoming);
-  static void discard(const Incoming& incoming);
-  void finish(Request& request, ucs_status_t status);
+  void send_arrived_notice(IncomingMessage& incoming);
+  static void discard(const IncomingMessage& incoming);
+  void finish(ReceiveRequest& request, ucs_status_t status);
   static void on_received(void* handle, ucs_status_t status, std::size_t bytes, void* user_data);
 
   PeerTable& peers_;
   MessageSender& sender_;
   WireEventQueue& events_;
-  std::unordered_map<MessageId, Incoming> incoming_;
-  RequestPool<Request> requests_;
+  std::unordered_map<MessageId, IncomingMessage> incoming_;
+  RequestPool<ReceiveRequest> requests_;
   std::uint64_t next_message_ = 1;
   MessageId in_callback_;  // message whose message_arrived() runs
   ucs_status_t callback_status_ = UCS_OK;

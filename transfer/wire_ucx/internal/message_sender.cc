@@ -8,8 +8,8 @@
 
 namespace weft::transfer {
 
-MessageSender::Request& MessageSender::new_request(Peer& peer, std::optional<Token> token) {
-  Request& request = requests_.take();
+MessageSender::SendRequest& MessageSender::new_request(Peer& peer, std::optional<Token> token) {
+  SendRequest& request = requests_.take();
   request.sender = this;
   request.peer = &peer;
   request.route = 0;
@@ -20,7 +20,7 @@ MessageSender::Request& MessageSender::new_request(Peer& peer, std::optional<Tok
   return request;
 }
 
-void MessageSender::post(Request& request, const Peer::Connection& connection,
+void MessageSender::post(SendRequest& request, const Peer::UcxConnection& connection,
                          std::size_t header_bytes, std::span<const std::byte> payload, bool eager) {
   ucp_request_param_t params = {};
   params.op_attr_mask =
@@ -47,9 +47,9 @@ void MessageSender::transmit(Peer& to, std::span<const std::byte> header,
                              std::span<const std::byte> payload, Token token) {
   const bool eager =
       payload.size() <= to.eager_limit && to.untaken() + payload.size() <= Wire::kEagerBudget;
-  Request& request = new_request(to, token);
+  SendRequest& request = new_request(to, token);
   request.route = to.least_loaded_route();
-  Peer::Route& route = to.routes[request.route];
+  Peer::UcxRoute& route = to.routes[request.route];
   if (eager) {
     request.eager_end = route.eager.send(payload.size());
   } else {
@@ -63,9 +63,9 @@ void MessageSender::transmit(Peer& to, std::span<const std::byte> header,
   post(request, route.out, sizeof(prefix) + header.size(), payload, eager);
 }
 
-void MessageSender::send_control(Peer& peer, Peer::Connection& connection, WireHeader::Kind kind,
+void MessageSender::send_control(Peer& peer, Peer::UcxConnection& connection, WireHeader::Kind kind,
                                  std::uint64_t value) {
-  Request& request = new_request(peer, std::nullopt);
+  SendRequest& request = new_request(peer, std::nullopt);
   if (kind == WireHeader::kHello) request.hello = &connection;
   const WireHeader prefix{kind, self_.value(), value, peer.proof};
   std::memcpy(request.header.data(), &prefix, sizeof(prefix));
@@ -75,19 +75,20 @@ void MessageSender::send_control(Peer& peer, Peer::Connection& connection, WireH
 void MessageSender::send_notice(Peer& peer, std::size_t index, WireHeader::Kind kind,
                                 std::size_t bytes) {
   if (index >= peer.routes.size() || peer.end != Peer::End::kNone) return;
-  Peer::Route& route = peer.routes[index];
+  Peer::UcxRoute& route = peer.routes[index];
   const auto told = route.eager.count(kind, bytes);
   if (told && !events_.is_closed()) send_control(peer, route.notice_connection(), kind, *told);
 }
 
-void MessageSender::notice_arrived(Peer::Route& route, WireHeader::Kind kind, std::uint64_t bytes) {
+void MessageSender::notice_arrived(Peer::UcxRoute& route, WireHeader::Kind kind,
+                                   std::uint64_t bytes) {
   for (const Token token : route.eager.told(kind, bytes)) events_.push(SendFinished{token, {}});
 }
 
 void MessageSender::open_if_connected(Peer& peer) {
   const auto all = peer.connections();
   if (peer.open ||
-      !std::ranges::all_of(all, [](const Peer::Connection* each) { return each->is_open(); }))
+      !std::ranges::all_of(all, [](const Peer::UcxConnection* each) { return each->is_open(); }))
     return;
   peer.open = true;
   for (const Peer::QueuedMessage& message : std::exchange(peer.queued, {}))
@@ -95,7 +96,7 @@ void MessageSender::open_if_connected(Peer& peer) {
 }
 
 void MessageSender::fail_waiting(Peer& peer) {
-  for (Peer::Route& route : peer.routes) {
+  for (Peer::UcxRoute& route : peer.routes) {
     for (const Token token : route.eager.take_delayed())
       events_.push(SendFinished{token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
   }
@@ -103,10 +104,10 @@ void MessageSender::fail_waiting(Peer& peer) {
     events_.push(SendFinished{message.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
 }
 
-void MessageSender::finish(Request& request, ucs_status_t status) {
+void MessageSender::finish(SendRequest& request, ucs_status_t status) {
   --in_flight_;
   Peer& peer = *request.peer;
-  Peer::Route& route = peer.routes[request.route];
+  Peer::UcxRoute& route = peer.routes[request.route];
   route.rendezvous_bytes -= request.rendezvous_bytes;
   if (request.hello != nullptr && status == UCS_OK) {
     request.hello->hello_sent = true;
@@ -122,7 +123,7 @@ void MessageSender::finish(Request& request, ucs_status_t status) {
 }
 
 void MessageSender::on_sent(void* handle, ucs_status_t status, void* user_data) {
-  auto& request = *static_cast<Request*>(user_data);
+  auto& request = *static_cast<SendRequest*>(user_data);
   request.sender->finish(request, status);
   ucp_request_free(handle);
 }

@@ -26,12 +26,12 @@ class MessageSender final {
   void send(Peer& to, std::span<const std::byte> header, std::span<const std::byte> payload,
             Token token);
   /// Sends a message of the wire itself on one connection.
-  void send_control(Peer& peer, Peer::Connection& connection, WireHeader::Kind kind,
+  void send_control(Peer& peer, Peer::UcxConnection& connection, WireHeader::Kind kind,
                     std::uint64_t value);
   /// Counts received bytes, and notifies the peer, in large steps. See EagerFlowControl::count().
   void send_notice(Peer& peer, std::size_t route, WireHeader::Kind kind, std::size_t bytes);
   /// Handles the peer's notice about bytes that this device has sent.
-  void notice_arrived(Peer::Route& route, WireHeader::Kind kind, std::uint64_t bytes);
+  void notice_arrived(Peer::UcxRoute& route, WireHeader::Kind kind, std::uint64_t bytes);
   /// Opens a peer once all its connections are open. Call when a hello has left or arrived.
   void open_if_connected(Peer& peer);
   /// Fails the sends to a peer that have not begun or whose completion is delayed.
@@ -41,27 +41,27 @@ class MessageSender final {
 
  private:
   /// Send that UCX works on. The header must not move until UCX has finished.
-  struct Request {
+  struct SendRequest {
     MessageSender* sender;
     Peer* peer;
     std::size_t route;
     std::size_t rendezvous_bytes;  // bytes of a rendezvous
     std::uint64_t eager_end;       // end of an eager message, see EagerFlowControl
     std::optional<Token> token;    // empty: a message of the wire itself
-    Peer::Connection* hello;       // connection of which this is the first message, if any
+    Peer::UcxConnection* hello;    // connection of which this is the first message, if any
     std::array<std::byte, sizeof(WireHeader) + Wire::kMaxHeaderBytes> header;
   };
-  Request& new_request(Peer& peer, std::optional<Token> token);
+  SendRequest& new_request(Peer& peer, std::optional<Token> token);
   void transmit(Peer& to, std::span<const std::byte> header, std::span<const std::byte> payload,
                 Token token);
-  void post(Request& request, const Peer::Connection& connection, std::size_t header_bytes,
+  void post(SendRequest& request, const Peer::UcxConnection& connection, std::size_t header_bytes,
             std::span<const std::byte> payload, bool eager);
-  void finish(Request& request, ucs_status_t status);
+  void finish(SendRequest& request, ucs_status_t status);
   static void on_sent(void* handle, ucs_status_t status, void* user_data);
 
   const DeviceId self_;
   WireEventQueue& events_;
-  RequestPool<Request> requests_;
+  RequestPool<SendRequest> requests_;
   std::size_t in_flight_ = 0;
 };
 

@@ -4,7 +4,7 @@ namespace weft::transfer {
 
 void Peer::connect_endpoints(WorkerSet& workers, const UcxAddress& address,
                              ucp_err_handler_cb_t on_error) {
-  const auto connect = [&](Connection& connection, WorkerSet::RailWorker& side,
+  const auto connect = [&](UcxConnection& connection, WorkerSet::RailWorker& side,
                            const std::vector<std::byte>& to) {
     connection.worker = &side.worker;
     connection.endpoint = side.worker.connect(to, on_error, this);
@@ -16,25 +16,25 @@ void Peer::connect_endpoints(WorkerSet& workers, const UcxAddress& address,
   const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());
   for (std::size_t i = 0; i < rails; ++i) {
     WorkerSet::Rail& rail = workers.rail(i);
-    Route& route = routes.emplace_back();
+    UcxRoute& route = routes.emplace_back();
     route.eager = EagerFlowControl(EagerFlowControl::kStep / rails);
     connect(route.out, rail.sending, address.tcp[i].receiving);
     connect(route.back, rail.receiving, address.tcp[i].sending);
   }
 }
 
-std::vector<Peer::Connection*> Peer::connections() {
-  std::vector<Connection*> all;
-  for (Route& route : routes) {
+std::vector<Peer::UcxConnection*> Peer::connections() {
+  std::vector<UcxConnection*> all;
+  for (UcxRoute& route : routes) {
     all.push_back(&route.out);
     if (route.back.worker != nullptr) all.push_back(&route.back);
   }
   return all;
 }
 
-void Peer::end_connections(const std::function<bool(const Connection&)>& which,
+void Peer::end_connections(const std::function<bool(const UcxConnection&)>& which,
                            const std::string& why) {
-  for (Connection* connection : connections()) connection->ended |= which(*connection);
+  for (UcxConnection* connection : connections()) connection->ended |= which(*connection);
   if (first_ended) return;
   cause = why;
   first_ended = std::chrono::steady_clock::now();
@@ -44,7 +44,7 @@ bool Peer::is_over() {
   if (!first_ended) return false;
   const auto all = connections();
   return std::all_of(all.begin(), all.end(),
-                     [](const Connection* connection) { return connection->ended; }) ||
+                     [](const UcxConnection* connection) { return connection->ended; }) ||
          std::chrono::steady_clock::now() >= *first_ended + kDrainTime;
 }
 

@@ -33,7 +33,7 @@ inline constexpr auto kDrainTime = std::chrono::milliseconds(200);
 /// So only a hello is sent before a connection is open, and a connection is not closed until it is
 /// open or broken.
 struct Peer {
-  struct Connection {
+  struct UcxConnection {
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;  // null: closed
     bool hello_sent = false;      // our hello on it has left
@@ -49,21 +49,21 @@ struct Peer {
     Token token;
   };
   /// Route to a peer: shared memory, or one pair of network interfaces.
-  struct Route {
-    Connection out;  // messages to the peer, and its notices about them
+  struct UcxRoute {
+    UcxConnection out;  // messages to the peer, and its notices about them
     // messages from the peer, and notices about them; no worker over shared memory, where `out`
     // serves both directions
-    Connection back;
+    UcxConnection back;
     EagerFlowControl eager = EagerFlowControl();
     std::size_t rendezvous_bytes = 0;  // bytes of rendezvous in flight
 
-    Connection& notice_connection() { return back.worker != nullptr ? back : out; }
+    UcxConnection& notice_connection() { return back.worker != nullptr ? back : out; }
   };
   enum class End { kNone, kFailed, kDropped };
 
   DeviceId id;
   SenderProof proof{};  // proves this device's identity to this peer
-  std::vector<Route> routes;
+  std::vector<UcxRoute> routes;
   bool open = false;  // true if all connections are open
   std::vector<QueuedMessage> queued;
   ProcessWatch process;  // peers reached through shared memory only
@@ -79,17 +79,17 @@ struct Peer {
   /// Returns the eager bytes that the peer may still have to keep.
   std::size_t untaken() const {
     std::size_t sum = 0;
-    for (const Route& route : routes) sum += route.eager.untaken();
+    for (const UcxRoute& route : routes) sum += route.eager.untaken();
     return sum;
   }
   /// Returns the least loaded route. So each route carries as much as it can, whatever the speeds.
   std::size_t least_loaded_route() const {
-    const auto load = [](const Route& route) {
+    const auto load = [](const UcxRoute& route) {
       return route.eager.untaken() + route.rendezvous_bytes;
     };
     const auto least =
         std::min_element(routes.begin(), routes.end(),
-                         [&](const Route& a, const Route& b) { return load(a) < load(b); });
+                         [&](const UcxRoute& a, const UcxRoute& b) { return load(a) < load(b); });
     return least - routes.begin();
   }
   /// Creates the endpoints: over shared memory if `path` says so, otherwise on as many rails as
@@ -97,9 +97,10 @@ struct Peer {
   void connect_endpoints(WorkerSet& workers, const UcxAddress& address,
                          ucp_err_handler_cb_t on_error);
   /// Returns every connection once.
-  std::vector<Connection*> connections();
+  std::vector<UcxConnection*> connections();
   /// Marks the connections for which `which` holds as ended, because of `why`.
-  void end_connections(const std::function<bool(const Connection&)>& which, const std::string& why);
+  void end_connections(const std::function<bool(const UcxConnection&)>& which,
+                       const std::string& why);
   /// Returns true if the peer will send nothing more: all connections have ended, or the first
   /// ended kDrainTime ago.
   bool is_over();

@@ -13,7 +13,7 @@ Peer& PeerTable::add(std::unique_ptr<Peer> peer) {
 }
 
 void PeerTable::say_hello(Peer& peer) {
-  for (Peer::Connection* connection : peer.connections()) {
+  for (Peer::UcxConnection* connection : peer.connections()) {
     if (early_hellos_.erase({peer.id, connection->worker}) != 0) connection->hello_received = true;
     sender_.send_control(peer, *connection, WireHeader::kHello, 0);
   }
@@ -22,7 +22,7 @@ void PeerTable::say_hello(Peer& peer) {
 void PeerTable::hello_arrived(DeviceId sender, const UcxWorker& worker) {
   bool known = false;
   const auto hear = [&](Peer& peer) {
-    for (Peer::Connection* connection : peer.connections()) {
+    for (Peer::UcxConnection* connection : peer.connections()) {
       if (peer.id == sender && connection->worker == &worker)
         known = connection->hello_received = true;
     }
@@ -51,7 +51,7 @@ void PeerTable::retire(Peer& peer) {
 
 bool PeerTable::close(Peer& peer, UcxWorker::Close how) {
   bool all = true;
-  for (Peer::Connection* connection : peer.connections()) {
+  for (Peer::UcxConnection* connection : peer.connections()) {
     if (connection->endpoint == nullptr) continue;
     if (!connection->is_open() && !connection->ended) {
       all = false;

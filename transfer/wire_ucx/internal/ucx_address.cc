@@ -16,14 +16,14 @@ std::uint64_t check_of(const UcxAddress& address) {
   };
   std::uint64_t check =
       mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), address.pid);
-  for (const UcxAddress::Rail& rail : address.tcp)
+  for (const UcxAddress::RailAddress& rail : address.tcp)
     check = hash(rail.receiving, hash(rail.sending, check));
   return fnv1a(address.network.data(), address.network.size(), hash(address.shm, check));
 }
 
 }  // namespace
 
-UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<Rail> tcp,
+UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<RailAddress> tcp,
                           std::vector<std::byte> shm, std::string network) {
   UcxAddress address{
       kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), std::move(network), 0};

@@ -33,8 +33,8 @@ WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handl
   }
 }
 
-std::vector<UcxAddress::Rail> WorkerSet::rail_addresses() const {
-  std::vector<UcxAddress::Rail> addresses;
+std::vector<UcxAddress::RailAddress> WorkerSet::rail_addresses() const {
+  std::vector<UcxAddress::RailAddress> addresses;
   for (const auto& rail : rails_)
     addresses.push_back({rail->sending.worker.address(), rail->receiving.worker.address()});
   return addresses;

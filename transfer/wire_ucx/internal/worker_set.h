@@ -56,7 +56,7 @@ class WorkerSet final {
   Rail& rail(std::size_t index) { return *rails_[index]; }
   /// Returns the worker for shared memory, which sends and receives. Null if this machine has none.
   RailWorker* shared_memory() { return shared_memory_.get(); }
-  std::vector<UcxAddress::Rail> rail_addresses() const;
+  std::vector<UcxAddress::RailAddress> rail_addresses() const;
 
   std::size_t progress();
   /// Blocks until a worker has work, one of `more` is readable, or `timeout` has passed. Returns
