@@ -386,6 +386,35 @@ class LeaveNotices final {
   std::string text_;  // guarded by mutex_
 };
 
+/// Prints the transport between GPUs, and the services that the devices' memory rules out.
+void print_device_rows(const Screen& screen, const mesh::TrainingPlan& plan) {
+  if (const std::string gpus = mesh::describe_gpu_transfers(plan); !gpus.empty())
+    print_row(screen, "GPUs", gpus);
+  if (const std::string& why = plan.no_copies_reason; !why.empty())
+    print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
+  if (const std::string& why = plan.no_snapshots_reason; !why.empty())
+    print_row(screen, "recovery", "resumes from checkpoints only: " + why);
+}
+
+/// Describes the run to the training loop.
+TrainingRun describe_training(TrainingApp& app, const actors::AppRun& run, const RunConfig& config,
+                              const PreparedData& data, const Screen& screen, TimePoint started) {
+  return {.name = config.name,
+          .app = app.name(),
+          .seed = config.seed,
+          .training = config.training,
+          .checkpoint = config.checkpoint,
+          .units_per_step = config.training.batch * config.model.units_per_row,
+          .unit = config.model.unit,
+          .parameters = config.model.graphs.train.graph.num_parameter_elements(),
+          .model_digest = data.digest,
+          .baseline = data.baseline,
+          .subtitle = pipeline_text(config.layout),
+          .report_on_model = show_of(run, config, data, screen),
+          .restarted = run.restart > 0,
+          .started = started};
+}
+
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
@@ -423,26 +452,8 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 .stop = run.stop});
   mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,
                                  group_options(config, run, recovery, note), std::move(plan));
-  if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
-    print_row(screen, "GPUs", gpus);
-  if (const std::string& why = devices.plan().no_copies_reason; !why.empty())
-    print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
-  if (const std::string& why = devices.plan().no_snapshots_reason; !why.empty())
-    print_row(screen, "recovery", "resumes from checkpoints only: " + why);
-  const TrainingRun training{.name = config.name,
-                             .app = app.name(),
-                             .seed = config.seed,
-                             .training = config.training,
-                             .checkpoint = config.checkpoint,
-                             .units_per_step = config.training.batch * config.model.units_per_row,
-                             .unit = config.model.unit,
-                             .parameters = config.model.graphs.train.graph.num_parameter_elements(),
-                             .model_digest = data.digest,
-                             .baseline = data.baseline,
-                             .subtitle = pipeline_text(config.layout),
-                             .report_on_model = show_of(run, config, data, screen),
-                             .restarted = run.restart > 0,
-                             .started = started};
+  print_device_rows(screen, devices.plan());
+  const TrainingRun training = describe_training(app, run, config, data, screen, started);
   LeaveNotices leave_notices;
   const actors::RevocableTarget<LeaveNotices> ear;
   const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leave_notices);
