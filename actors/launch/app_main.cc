@@ -156,7 +156,8 @@ int AppMain::serve(const Drive& drive) {
   if (role == "check") return exit_status_after_flush(own_name(), serve_check(arguments));
   if (role == "plan") {
     if (plan_) return exit_status_after_flush(own_name(), plan_(make_run(arguments)));
-    throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has no plan to show; weft plan takes apps that train or select", own_name());
   }
   if (role == "driver") return serve_driver(drive, arguments);
   throw_error(ErrorCode::kInvalidArgument,

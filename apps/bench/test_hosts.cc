@@ -50,7 +50,8 @@ std::string TestHosts::unsupported_because(const std::filesystem::path& tool) {
 TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   int in[2], out[2];
   if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0)
-    throw_error(ErrorCode::kResourceExhausted, "no pipe: {}", ::strerror(errno));
+    throw_error(ErrorCode::kResourceExhausted, "cannot make a pipe to weft-hosts: {}",
+                ::strerror(errno));
   std::vector<std::string> words = {options_.tool.string(),
                                     "--session",
                                     options_.session,

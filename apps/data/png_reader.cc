@@ -99,7 +99,8 @@ class PngParser {
       damaged("its header is none that PNG has");
     if (byte(12) != 0)
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} is an interlaced PNG file, which is not read here: save it without", name_);
+                  "{} is an interlaced PNG file, which cannot be read: save it without interlacing",
+                  name_);
     if (header_.width > kMostPixels / header_.height)
       throw_error(ErrorCode::kInvalidArgument,
                   "{} has {} x {} pixels, more than the {} that are read", name_, header_.width,

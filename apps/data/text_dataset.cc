@@ -133,9 +133,11 @@ TextDataset TextDataset::open(const fs::path& folder) {
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
   if (!description.is_object() || !description.contains("tokenizer_sha256") ||
       !description.contains("unigram_loss") || !description["unigram_loss"].is_number())
-    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "dataset.json").string());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged; remove {} to prepare the text again",
+                (folder / "dataset.json").string(), folder.string());
   if (sha256_file(folder / "tokenizer.model") != description["tokenizer_sha256"])
-    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "tokenizer.model").string());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged; remove {} to prepare the text again",
+                (folder / "tokenizer.model").string(), folder.string());
   TextDataset dataset{.folder = folder,
                       .tokenizer = load_tokenizer(read_all(folder / "tokenizer.model")),
                       .train = TokenFile(folder / "train.tokens"),

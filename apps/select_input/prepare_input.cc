@@ -49,7 +49,8 @@ InputKind kind_named(const std::string& name) {
   for (const InputKind kind : {InputKind::kVectors, InputKind::kPictures, InputKind::kTexts}) {
     if (to_string(kind) == name) return kind;
   }
-  throw_error(ErrorCode::kDataLoss, "there is no kind '{}'", name);
+  throw_error(ErrorCode::kDataLoss,
+              "there is no input of the kind '{}'; kinds are vectors, pictures and texts", name);
 }
 
 /// Returns the existing result if it is complete and of this request.

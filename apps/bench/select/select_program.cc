@@ -198,7 +198,8 @@ class SelectProgram final : public BenchProgram {
       return 0;
     }
     if (options_.grid && options_.no_central)
-      throw_error(ErrorCode::kInvalidArgument, "--grid needs greedy in one process");
+      throw_error(ErrorCode::kInvalidArgument,
+                  "--grid compares with greedy in one process, so remove --no-central");
     return std::nullopt;
   }
 

@@ -320,7 +320,9 @@ class ParquetPreparation final {
                 "the similarity to {} differs from the one in that row ({}); make them equal",
                 other, where(edge.other)));
     }
-    throw_error(ErrorCode::kInternal, "unknown kind of invalid edge");
+    throw_error(
+        ErrorCode::kInternal,
+        "the cause of an invalid edge is none that this program knows; report this as a bug");
   }
   /// Reports a neighbour id that no row has. Reads the row again, as only the id's hash was kept.
   [[noreturn]] void refuse_dangling(const IdReference& reference) const {
