@@ -24,6 +24,7 @@
 #include "actors/supervision/process_platform.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
 #include "core/config/config_problem.h"
@@ -215,7 +216,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   AppRun run = make_run(arguments);
   interruption.connect(run);
   const Secret token = inherited_token(arguments);
-  std::filesystem::create_directories(run.out / "logs");
+  make_folders(run.out / "logs", "choose another folder with --out");
   std::optional<Error> failure;
   try {
     const ProcessConfig config = ProcessConfig::of(run);
@@ -246,7 +247,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   AppRun run = make_run(arguments);
   interruption.connect(run);
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
-  std::filesystem::create_directories(run.out / "logs");
+  make_folders(run.out / "logs", "choose another folder with --out");
   const ProcessConfig config = ProcessConfig::of(run);
   const std::vector<HostSpec> hosts = hosts_by_hand(arguments, run, config);
   std::optional<Error> failure;

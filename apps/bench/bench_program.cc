@@ -18,6 +18,7 @@
 #include "core/base/descriptors.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/terminal.h"
 
 namespace weft::apps {
@@ -63,7 +64,7 @@ BenchOutput::BenchOutput(std::filesystem::path folder, std::string json)
       // The document of --json - goes to standard output, where writes must block until it is read.
       output_(json_ == "-" ? NonBlockingOutput::Streams::kErrorOnly
                            : NonBlockingOutput::Streams::kBoth) {
-  std::filesystem::create_directories(folder_);
+  make_folders(folder_, "choose another folder with --out");
 }
 
 void BenchOutput::print(std::string_view text) const {

@@ -16,6 +16,7 @@
 #include "core/base/default_cache.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/private_file.h"
 #include "core/base/sha256.h"
 #include "core/base/utf8.h"
@@ -109,7 +110,8 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
     if (failed) throw_unwritable(cache, failed);
   }
   const fs::path building = cache / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
-  fs::create_directories(building, failed);
+  make_folders(cache, kCacheRemedy);
+  fs::create_directory(building, failed);
   if (failed) throw_unwritable(cache, failed);
   std::error_code ignored;
   try {

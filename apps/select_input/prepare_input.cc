@@ -10,6 +10,7 @@
 #include "apps/selection/npy_file.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 
 namespace weft::apps {
@@ -115,11 +116,7 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
   const std::string request = request_of(input, kind);
   if (auto found = find(folder, request)) return *std::move(found);
   PreparedInput result{.folder = folder, .kind = kind, .request_digest = request};
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
-                failed.message());
+  make_folders(folder, "give another `scratch`");
   // Removes the description first: without it, the other files are ignored.
   for (const fs::path& file : {result.description(), result.vectors(), result.utility(),
                                result.neighbours(), result.similarities(), result.places()})

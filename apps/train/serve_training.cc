@@ -32,6 +32,7 @@
 #include "apps/train/training_loop.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
 #include "core/base/units.h"
@@ -355,7 +356,7 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   PreparedData data = app.prepare_data();
   if (data.restart_data.empty()) return data;
   try {
-    std::filesystem::create_directories(directory.inputs());
+    make_folders(directory.inputs());
     const std::string kept(reinterpret_cast<const char*>(data.restart_data.data()),
                            data.restart_data.size());
     write_atomically(directory.prepared(), kept, 0600);
