@@ -103,8 +103,8 @@ class PngParser {
                   name_);
     if (header_.width > kMostPixels / header_.height)
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} has {} x {} pixels, more than the {} that are read", name_, header_.width,
-                  header_.height, kMostPixels);
+                  "{} has {} x {} pixels, more than the {} that are read; scale it down", name_,
+                  header_.width, header_.height, kMostPixels);
   }
 
   /// Decompresses the pixels. Each row begins with a byte for its filter.

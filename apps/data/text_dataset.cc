@@ -32,7 +32,9 @@ constexpr const char* kCacheRemedy = "name another folder with `data: {cache: FO
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
+  if (!in)
+    throw_error(ErrorCode::kNotFound, "cannot read {}; remove its folder to prepare the text again",
+                path.string());
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
