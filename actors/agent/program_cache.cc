@@ -10,6 +10,7 @@
 
 #include "actors/agent/binary_hashes.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace weft::actors {
 namespace fs = std::filesystem;
@@ -43,7 +44,7 @@ std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
 
 /// Hard-links `from` at `to`, or copies it if that fails and `room` bytes for copies suffice.
 void take(const fs::path& from, const fs::path& to, std::uintmax_t& room) {
-  fs::create_directories(to.parent_path());
+  make_folders(to.parent_path());
   // Links the target itself: a link to a symbolic link would follow its later changes.
   const fs::path file = fs::canonical(from);
   std::error_code failed;

@@ -45,7 +45,8 @@ class [[nodiscard]] Future final {
   R get(Nanoseconds within) {
     if (!pending_->wait_until(SteadyClock().now() + within)) {
       pending_->cancel();
-      throw_error(ErrorCode::kDeadlineExceeded, "no result within {} ms",
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "the call has given no result within {} ms, so it was cancelled",
                   std::chrono::duration_cast<std::chrono::milliseconds>(within).count());
     }
     return extract_(*pending_);

@@ -91,7 +91,9 @@ void CallGroup::part_done(const CallState& part) {
 void CallGroup::cancel() {
   if (done()) return;
   if (claim()) {
-    error_ = Error(ErrorCode::kCancelled, "the calls were cancelled");
+    error_ = Error(ErrorCode::kCancelled,
+                   fmt::format("the call '{}' of {} actors was cancelled before all had answered",
+                               parts_.front()->method, parts_.size()));
     publish();
   }
   for (const auto& part : parts_) part->cancel();

@@ -13,8 +13,10 @@
 #include "actors/head/event_log.h"
 #include "actors/head/head_config.h"
 #include "actors/head/head_token.h"
+#include "actors/head/host_changes.h"
 #include "actors/head/host_logs.h"
 #include "actors/head/host_table.h"
+#include "actors/head/local_calls.h"
 #include "actors/head/mesh_epochs.h"
 #include "actors/head/mesh_releases.h"
 #include "actors/head/mesh_table.h"
@@ -41,7 +43,7 @@ namespace weft::actors {
 /// holds after a lost connection, unless they are known to have ended.
 ///
 /// Each method passes its call, with the caller's identity, to the member that describes it.
-class Head final : private HostObserver {
+class Head final {
  public:
   static constexpr Nanoseconds kRunsEndWithin = Shutdown::kRunsEndWithin;
 
@@ -55,8 +57,12 @@ class Head final : private HostObserver {
   void drain_host(const std::string& why) { hosts_.drain(caller(), why); }
   void leave(const std::string& why) { hosts_.leave(caller(), why); }
   void host_died(const HostDeath& death) { hosts_.agent_died(death); }
-  void process_died(const DeathReport& report);
-  void report_owner_exit(const OwnerExit& end);
+  void process_died(const DeathReport& report) {
+    meshes_.process_died(report, caller(), hosts_.name_of_host(caller()));
+  }
+  void report_owner_exit(const OwnerExit& end) {
+    owners_.close_if_reported_by_agent(caller(), end);
+  }
   void detached_ended(const DetachedRunExit& end) { run_control_.detached_ended(caller(), end); }
 
   // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, DeviceWatch.
@@ -110,19 +116,22 @@ class Head final : private HostObserver {
     return run_control_.cancel(number, now);
   }
   void driver_given_up(const std::string& run) { owners_.driver_given_up(run); }
-  /// Replaces the cluster's token; see HeadToken::rotate().
-  TokenRotation rotate_token();
+  TokenRotation rotate_token() { return token_.rotate(); }
   task<void> stop(std::string reason, bool now) { return shutdown_.stop(std::move(reason), now); }
 
-  // The head's own process: HostTable, OwnerTable, MeshReleases. Throw kInvalidArgument if another
-  // process calls them.
-  /// `silence_ns`: time without an answer; negative: the peer answers again.
-  task<void> peer_suspected(ProcessId peer, std::int64_t silence_ns);
-  void peer_timed_out(ProcessId peer, std::int64_t silence_ns);
-  void peer_disconnected(ProcessId peer, bool cut_off);
-  void expire_silent_peers();
-  task<void> finish_release(MeshKey key);
-  void record_refusal(const std::string& text);
+  // The head's own process: LocalCalls.
+  task<void> peer_suspected(ProcessId peer, std::int64_t silence_ns) {
+    return local_calls_.peer_suspected(peer, silence_ns);
+  }
+  void peer_timed_out(ProcessId peer, std::int64_t silence_ns) {
+    local_calls_.peer_timed_out(peer, silence_ns);
+  }
+  void peer_disconnected(ProcessId peer, bool cut_off) {
+    local_calls_.peer_disconnected(peer, cut_off);
+  }
+  void expire_silent_peers() { local_calls_.expire_silent_peers(); }
+  task<void> finish_release(MeshKey key) { return local_calls_.finish_release(std::move(key)); }
+  void record_refusal(const std::string& text) { local_calls_.record_refusal(text); }
 
   static constexpr auto endpoints = interface<"weft.head", 3>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
@@ -154,21 +163,7 @@ class Head final : private HostObserver {
       on<&Head::report_owner_exit>("report_owner_exit", urgent));
 
  private:
-  void host_added(const std::string& host) override { meshes_.assign_devices_of(host); }
-  void host_joined(const HostRegistration& host, const AgentReport& report) override;
-  void host_leaving(const std::string& host, const std::string& why) override {
-    owners_.notify_host_leaving(host, why);
-  }
-  void host_failed(const HostRegistration& host, const ExitReport& evidence,
-                   const std::string& note) override {
-    meshes_.fail_ranks_on(host, evidence, note);
-  }
-  void host_removed(const HostRegistration& host, const ExitReport& evidence,
-                    const std::string& note) override;
-
   ProcessId caller() const { return context_.caller().id; }
-  void check_called_locally() const;
-  void read_rows();
 
   Context& context_;
   const HeadConfig config_;
@@ -179,6 +174,7 @@ class Head final : private HostObserver {
   DeviceWatch device_watch_;
   EventLog log_;
   RunHistory runs_;
+  HostChanges host_changes_;
   HostTable hosts_;
   OwnerTable owners_;
   MeshTable meshes_;
@@ -187,6 +183,7 @@ class Head final : private HostObserver {
   RunControl run_control_;
   HeadToken token_;
   Shutdown shutdown_;
+  LocalCalls local_calls_;
 };
 
 }  // namespace weft::actors

@@ -48,6 +48,11 @@ const HostTable::Host* HostTable::of_agent(ProcessId agent) const {
   return nullptr;
 }
 
+std::string HostTable::name_of_host(ProcessId agent) const {
+  const Host* const host = of_agent(agent);
+  return host == nullptr ? "" : host->offer.name;
+}
+
 HostTable::Host* HostTable::find_by_agent(ProcessId agent) {
   return const_cast<Host*>(std::as_const(*this).of_agent(agent));
 }

@@ -106,6 +106,8 @@ class HostTable final {
   const Host* find(const std::string& name) const;
   /// Returns the host of an agent; null if the process is no agent of a host.
   const Host* of_agent(ProcessId agent) const;
+  /// Returns the name of an agent's host; empty if the process is no agent of a host.
+  std::string name_of_host(ProcessId agent) const;
   /// Returns all hosts by name.
   const std::map<std::string, Host>& all() const { return hosts_; }
   bool any_away() const;

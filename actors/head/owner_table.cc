@@ -195,6 +195,10 @@ void OwnerTable::run_ended(ProcessId process, const RunResult& end) {
                           to_string(end.state), end.reason.empty() ? "" : ": " + end.reason));
 }
 
+void OwnerTable::close_if_reported_by_agent(ProcessId reporter, const OwnerExit& end) {
+  if (hosts_.of_agent(reporter) != nullptr) close(end);
+}
+
 void OwnerTable::disconnected(ProcessId process, bool cut_off) {
   const auto found = owners_.find(process);
   if (found == owners_.end()) return;

@@ -66,6 +66,8 @@ class OwnerTable final : public MeshOwners {
   /// Removes an owner that ended while it was disconnected. May be called several times for an
   /// owner: each agent that was told reports it.
   void close(const OwnerExit& end);
+  /// The same, as reported by a process. Ignored unless it is the agent of a host.
+  void close_if_reported_by_agent(ProcessId reporter, const OwnerExit& end);
   /// Handles a lost connection to an owner. One that is cut off is away. The meshes of one that has
   /// ended wait for its next driver, or end.
   void disconnected(ProcessId process, bool cut_off);

@@ -24,6 +24,7 @@
 #include "actors/supervision/signal_handler.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
+#include "core/base/folder.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
 #include "core/base/non_blocking_output.h"
@@ -208,7 +209,7 @@ class AgentProcess final {
 
 HostRegistration offer_of(const AgentRole& role) {
   check_name("the name of this host (--name)", role.name);
-  std::filesystem::create_directories(role.log_directory);
+  make_folders(role.log_directory, "give another folder with --logs");
   return {role.name,         role.devices,    process_id(),       machine_name(),
           instruction_set(), role.has_parent, role.log_directory, num_processors()};
 }

@@ -24,6 +24,7 @@
 #include "actors/supervision/process_platform.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
 #include "core/config/config_problem.h"
@@ -156,7 +157,8 @@ int AppMain::serve(const Drive& drive) {
   if (role == "check") return exit_status_after_flush(own_name(), serve_check(arguments));
   if (role == "plan") {
     if (plan_) return exit_status_after_flush(own_name(), plan_(make_run(arguments)));
-    throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has no plan to show; weft plan takes apps that train or select", own_name());
   }
   if (role == "driver") return serve_driver(drive, arguments);
   throw_error(ErrorCode::kInvalidArgument,
@@ -214,7 +216,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   AppRun run = make_run(arguments);
   interruption.connect(run);
   const Secret token = inherited_token(arguments);
-  std::filesystem::create_directories(run.out / "logs");
+  make_folders(run.out / "logs", "choose another folder with --out");
   std::optional<Error> failure;
   try {
     const ProcessConfig config = ProcessConfig::of(run);
@@ -245,7 +247,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   AppRun run = make_run(arguments);
   interruption.connect(run);
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
-  std::filesystem::create_directories(run.out / "logs");
+  make_folders(run.out / "logs", "choose another folder with --out");
   const ProcessConfig config = ProcessConfig::of(run);
   const std::vector<HostSpec> hosts = hosts_by_hand(arguments, run, config);
   std::optional<Error> failure;

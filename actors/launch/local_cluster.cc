@@ -11,6 +11,7 @@
 #include "actors/launch/roles.h"
 #include "actors/supervision/silence_timer.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/thread.h"
 
 namespace weft::actors {
@@ -41,7 +42,7 @@ struct LocalCluster::ProcessExit {
 
 LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options)
     : launcher_(launcher), options_(std::move(options)) {
-  std::filesystem::create_directories(log_directory());
+  make_folders(log_directory());
   start_head();
   for (const HostSpec& host : options_.hosts) start_agent(host, options_.token);
 }

@@ -25,6 +25,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/process_platform.h"
 #include "actors/supervision/restart_budget.h"
+#include "core/base/folder.h"
 #include "core/base/memory_file.h"
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
@@ -124,7 +125,7 @@ RunSupervisor::RunSupervisor(SupervisedRun run)
 
 int RunSupervisor::run() {
   become_subreaper();
-  std::filesystem::create_directories(run_.out / "logs");
+  make_folders(run_.out / "logs", "choose another folder with --out");
   const RunInterruption::Processes processes(interruption_, *launcher_);
   int status = 1;
   try {

@@ -30,6 +30,24 @@ std::string out_of_memory_at(const MemoryCap& cap) {
                      format_bytes(cap.bytes), to_string(cap.kind));
 }
 
+/// Returns the part that memory had in a process's exit, to follow the signal or status; or "".
+std::string memory_cause(const ExitReport& report) {
+  if (report.reached_memory_cap && report.oom_kills != 0)
+    return " by the kernel: " + out_of_memory_at(report.cap);
+  if (report.oom_kills != 0) return fmt::format(", kernel OOM counter +{}", report.oom_kills);
+  const bool ends_itself = report.cap.kind == CapKind::kDataLimit && !report.exited_cleanly() &&
+                           report.signal != SIGKILL && report.signal != SIGTERM &&
+                           report.signal != SIGINT;
+  if (!ends_itself) return "";
+  if (std::ranges::any_of(report.tail_lines, reports_out_of_memory))
+    return ": " + out_of_memory_at(report.cap);
+  // Libraries may fail without a message if they get no memory.
+  if (report.signal != 0)
+    return fmt::format(", capped at {} (cluster.memory, {})", format_bytes(report.cap.bytes),
+                       to_string(report.cap.kind));
+  return "";
+}
+
 }  // namespace
 
 void ExitReport::read_log() {
@@ -57,16 +75,7 @@ std::string ExitReport::cause() const {
   if (signal == SIGABRT &&
       std::any_of(tail_lines.begin(), tail_lines.end(), is_ucx_protocol_assertion))
     text += kForeignUcxTraffic;
-  const bool ends_itself = cap.kind == CapKind::kDataLimit && !exited_cleanly() &&
-                           signal != SIGKILL && signal != SIGTERM && signal != SIGINT;
-  if (reached_memory_cap && oom_kills != 0) text += " by the kernel: " + out_of_memory_at(cap);
-  else if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
-  else if (ends_itself && std::ranges::any_of(tail_lines, reports_out_of_memory))
-    text += ": " + out_of_memory_at(cap);
-  // Libraries may fail without a message if they get no memory.
-  else if (ends_itself && signal != 0)
-    text += fmt::format(", capped at {} (cluster.memory, {})", format_bytes(cap.bytes),
-                        to_string(cap.kind));
+  text += memory_cause(*this);
   if (core_dumped) text += ", core dumped";
   if (rss_bytes != 0) text += fmt::format(", rss {}", format_bytes(rss_bytes));
   return text;

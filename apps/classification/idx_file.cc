@@ -16,11 +16,13 @@ IdxArray parse_idx(std::span<const std::byte> bytes, const std::string& name) {
   const auto byte = [&](std::size_t i) { return std::to_integer<std::uint8_t>(bytes[i]); };
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0 || byte(3) == 0 ||
       bytes.size() < 4 + 4 * std::size_t{byte(3)})
-    throw_error(ErrorCode::kDataLoss, "{} is not an IDX file: it does not begin as one does", name);
+    throw_error(ErrorCode::kDataLoss,
+                "{} is not an IDX file: it does not begin as one does; download it again", name);
   if (byte(2) != kUnsignedBytes)
-    throw_error(ErrorCode::kInvalidArgument,
-                "{} has elements of the IDX type {:#04x}; bytes, {:#04x}, are read", name, byte(2),
-                kUnsignedBytes);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "{} has elements of the IDX type {:#04x}; only bytes, {:#04x}, can be read: convert it",
+        name, byte(2), kUnsignedBytes);
   IdxArray array;
   std::size_t count = 1, at = 4;
   for (int d = 0; d < byte(3); ++d) {

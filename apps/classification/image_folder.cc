@@ -16,7 +16,9 @@ namespace {
 /// Returns the entries of a folder that are not hidden, sorted by name.
 std::vector<fs::path> entries(const fs::path& folder) {
   if (!fs::is_directory(folder))
-    throw_error(ErrorCode::kNotFound, "there is no folder {}", folder.string());
+    throw_error(ErrorCode::kNotFound,
+                "there is no folder {}; name one that has a subfolder of PNG files for each label",
+                folder.string());
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with('.')) paths.push_back(entry.path());

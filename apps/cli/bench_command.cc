@@ -1,4 +1,4 @@
-// weft bench NAME: executes the benchmark's own program, which is in the same folder.
+// weft bench NAME: executes the program of all benchmarks, which is in the same folder.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,16 +20,16 @@ int run_benchmark(const std::vector<std::string>& arguments) {
                 "which benchmark? There are four: weft bench reshard --help, weft bench pipeline "
                 "--help, weft bench sharding --help, weft bench select --help{}",
                 arguments.empty() ? "" : did_you_mean(arguments[0], names));
-  const std::string program = actors::program_directory() / ("weft-bench-" + arguments[0]);
+  const std::string program = actors::program_directory() / "weft-bench";
   std::vector<std::string> words = {program};
-  words.insert(words.end(), arguments.begin() + 1, arguments.end());
+  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());
   if (errno == ENOENT)
     throw_error(ErrorCode::kNotFound, "{} does not exist{}", program,
-                actors::build_hint(actors::program_directory(), "weft_apps_bench_" + arguments[0]));
+                actors::build_hint(actors::program_directory(), "weft_apps_bench"));
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", program, ::strerror(errno));
 }
 

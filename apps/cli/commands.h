@@ -140,7 +140,7 @@ int run_why(const WhyOptions& options);
 int run_cancel(const CancelOptions& options);
 /// Returns 1, after printing the reason, if no GPU can be used.
 int run_gpus(bool json);
-/// Replaces this process by a benchmark: "reshard --quick" by build/bin/weft-bench-reshard.
+/// Replaces this process by a benchmark: "reshard --quick" by build/bin/weft-bench.
 int run_benchmark(const std::vector<std::string>& arguments);
 
 }  // namespace weft::apps

@@ -7,6 +7,7 @@
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
 
@@ -48,11 +49,11 @@ std::filesystem::path ResolvedRun::write(const RunDirectory& directory) {
 
 void ResolvedRun::write_to_disk(const RunDirectory& directory) {
   const ::mode_t mode = document_.origin().is_private ? 0600 : 0666;
-  fs::create_directories(directory.inputs());
+  make_folders(directory.inputs());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     // Keeps the file name, which messages use for schedules and strategies.
     const fs::path folder = directory.inputs() / std::to_string(i);
-    fs::create_directories(folder);
+    make_folders(folder);
     const fs::path copy = folder / inputs_[i].place.file.filename();
     write_atomically(copy, inputs_[i].content, inputs_[i].is_private ? 0600 : mode);
     document_.set_path(inputs_[i].place.key, copy);

@@ -142,6 +142,14 @@ int check_strategy(const StrategyOptions& options) {
                    fmt::format("{} on mesh {} of {}", options.file.file, mesh, options.run));
 }
 
+/// Returns how the run's processes connect to the head. Throws an Error if its token is missing.
+actors::ConnectionSecurity find_connection_security(const FileOptions& options) {
+  if (options.head.empty() || !options.token.empty()) return options.protection;
+  const auto head = actors::Address::parse(options.head);
+  (void)actors::find_token(head, options.token_file, std::chrono::seconds(10));
+  return actors::find_protection(head, options.token_file, options.certificate, options.insecure);
+}
+
 }  // namespace
 
 int run_run(const FileOptions& options) {
@@ -168,14 +176,8 @@ int run_run(const FileOptions& options) {
   header = read_header(resolved.document());
   resolved.document().set_path("app", header.app);
   if (options.detach) return detach_run(options, header, resolved.document().resolved());
-  actors::ConnectionSecurity protection = options.protection;
   if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
-  if (!options.head.empty() && options.token.empty()) {
-    const auto head = actors::Address::parse(options.head);
-    (void)actors::find_token(head, options.token_file, std::chrono::seconds(10));
-    protection =
-        actors::find_protection(head, options.token_file, options.certificate, options.insecure);
-  }
+  const actors::ConnectionSecurity protection = find_connection_security(options);
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);

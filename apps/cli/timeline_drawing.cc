@@ -153,6 +153,12 @@ class ScheduleDrawing {
                                                : "font-size='10' fill='#212529'");
       }
     }
+    received_transfers(one, simulation, actor, y);
+  }
+
+  /// Draws lines below an actor's row, one per transfer to it.
+  void received_transfers(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+                          std::size_t actor, double y) {
     for (const mesh::SimulatedTransfer& transfer : simulation.transfers) {
       if (transfer.to_actor != static_cast<int>(actor) || transfer.end <= transfer.start) continue;
       const mesh::StageEdge& edge = one.costs.edges[transfer.edge].edge;

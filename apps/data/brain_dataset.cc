@@ -55,8 +55,11 @@ struct Volumes {
     const auto label =
         static_cast<std::size_t>(std::max(0.0f, view.at(labels, slice, row, column)));
     if (label >= regions.size())
-      throw_error(ErrorCode::kDataLoss, "the label volume has a label {}, but its table ends at {}",
-                  label, regions.size() - 1);
+      throw_error(
+          ErrorCode::kDataLoss,
+          "the label volume has a label {}, but its table ends at {}; give the table of this "
+          "volume",
+          label, regions.size() - 1);
     if (label > 0) return regions[label];
     return view.at(brain, slice, row, column) > 0 ? 1 : 0;
   }
@@ -195,7 +198,8 @@ BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Vol
                                         int width) {
   if (head.size != brain.size || head.size != labels.size)
     throw_error(ErrorCode::kInvalidArgument,
-                "head, brain and labels are not on one grid: {}x{}x{}, {}x{}x{}, {}x{}x{} voxels",
+                "head, brain and labels are not on one grid: {}x{}x{}, {}x{}x{}, {}x{}x{} voxels; "
+                "give volumes of one template",
                 head.size[0], head.size[1], head.size[2], brain.size[0], brain.size[1],
                 brain.size[2], labels.size[0], labels.size[1], labels.size[2]);
   const Volumes volumes{head, brain, labels, regions};

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/philox.h"
 #include "core/base/sha256.h"
 
@@ -68,12 +69,7 @@ ChosenRows::ChosenRows(const fs::path& folder, const std::string& data_digest, s
 
 void ChosenRows::write(const fs::path& folder, std::span<const std::uint32_t> rows, std::size_t of,
                        const std::string& data_digest) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable,
-                "cannot make the folder {} for the chosen rows: {}; name another folder",
-                folder.string(), failed.message());
+  make_folders(folder, "name another folder for the chosen rows");
   std::string bytes;
   for (const std::uint32_t row : rows)
     for (const int shift : {0, 8, 16, 24}) bytes += static_cast<char>(row >> shift & 0xff);

@@ -1,7 +1,9 @@
 #include "apps/data/corpus.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include "core/base/error.h"
@@ -84,7 +86,9 @@ std::string kjv_text() {
   const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
   std::unique_ptr<std::FILE, decltype(close)> pipe(
       ::popen("bible -f gen1:1-rev22:21 </dev/null 2>/dev/null", "r"), close);
-  if (!pipe) throw_error(ErrorCode::kUnavailable, "cannot start the program `bible`");
+  if (!pipe)
+    throw_error(ErrorCode::kUnavailable, "cannot start the program `bible`: {}; {}",
+                std::strerror(errno), kInstallHint);
   std::string printed;
   char buffer[1 << 16];
   while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe.get()))

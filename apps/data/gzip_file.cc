@@ -23,17 +23,23 @@ std::vector<std::byte> read_gzip_file(const std::filesystem::path& path) {
   while (true) {
     const int count = gzread(file.get(), piece.data(), piece.size());
     if (count < 0)
-      throw_error(ErrorCode::kDataLoss, "{} is damaged: gzip cannot unpack it", path.string());
+      throw_error(ErrorCode::kDataLoss,
+                  "{} is damaged: gzip cannot unpack it; copy or download it again", path.string());
     if (count == 0) break;
     bytes.insert(bytes.end(), piece.begin(), piece.begin() + count);
     if (bytes.size() > kMostBytes)
-      throw_error(ErrorCode::kInvalidArgument, "{} unpacks to more than 1 GiB", path.string());
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "{} unpacks to more than 1 GiB, the most that is read; split it into several files",
+          path.string());
   }
   int status = Z_OK;
   gzerror(file.get(), &status);
   if (status != Z_OK && status != Z_STREAM_END)
-    throw_error(ErrorCode::kDataLoss, "{} is damaged or cut off: gzip cannot unpack it to its end",
-                path.string());
+    throw_error(
+        ErrorCode::kDataLoss,
+        "{} is damaged or cut off: gzip cannot unpack it to its end; copy or download it again",
+        path.string());
   return bytes;
 }
 

@@ -76,7 +76,8 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
     const std::int64_t extent =
         static_cast<std::int64_t>(d) < dimensions ? fields.get<std::int16_t>(42 + 2 * d) : 1;
     if (d >= 3 && extent != 1)
-      throw_error(ErrorCode::kInvalidArgument, "{} has more than three dimensions", name);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has more than three dimensions; save one volume of it", name);
     if (extent < 1)
       throw_error(ErrorCode::kDataLoss,
                   "{} is damaged: it says that it has {} voxels along dimension {}", name, extent,
@@ -88,7 +89,8 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
     }
   }
   if (count > kMostVoxels)
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} voxels, more than the {} that are read",
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} voxels, more than the {} that are read; save it at a lower resolution",
                 name, count, kMostVoxels);
   const auto code = fields.get<std::int16_t>(70);
   const auto type = std::ranges::find(kVoxelTypes, code, &VoxelType::code);

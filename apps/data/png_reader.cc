@@ -32,6 +32,14 @@ struct PngHeader {
 
   unsigned samples() const { return kind == 2 ? 3 : kind == 4 ? 2 : kind == 6 ? 4 : 1; }
   std::size_t row_bytes() const { return (std::size_t{width} * samples() * depth + 7) / 8; }
+  /// Returns true if PNG permits samples of `depth` bits in a picture of this kind.
+  bool has_permitted_depth() const {
+    const bool is_byte_or_two = depth == 8 || depth == 16;
+    const bool is_part_of_byte = depth == 1 || depth == 2 || depth == 4;
+    if (kind == 0) return is_part_of_byte || is_byte_or_two;
+    if (kind == 3) return is_part_of_byte || depth == 8;
+    return (kind == 2 || kind == 4 || kind == 6) && is_byte_or_two;
+  }
   /// Returns the distance in bytes to the same sample of the pixel to the left (at least 1).
   std::size_t pixel_bytes() const { return std::max(1u, samples() * depth / 8); }
 };
@@ -86,21 +94,17 @@ class PngParser {
     if (content.size() != 13) damaged("its header has another size");
     const auto byte = [&](std::size_t i) { return std::to_integer<unsigned>(content[i]); };
     header_ = {big_endian(content), big_endian(content.subspan(4)), byte(8), byte(9)};
-    const unsigned depth = header_.depth, kind = header_.kind;
-    const bool small = depth == 1 || depth == 2 || depth == 4;
-    const bool possible =
-        kind == 0   ? small || depth == 8 || depth == 16
-        : kind == 3 ? small || depth == 8
-                    : (kind == 2 || kind == 4 || kind == 6) && (depth == 8 || depth == 16);
-    if (!possible || header_.width == 0 || header_.height == 0 || byte(10) != 0 || byte(11) != 0)
+    if (!header_.has_permitted_depth() || header_.width == 0 || header_.height == 0 ||
+        byte(10) != 0 || byte(11) != 0)
       damaged("its header is none that PNG has");
     if (byte(12) != 0)
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} is an interlaced PNG file, which is not read here: save it without", name_);
+                  "{} is an interlaced PNG file, which cannot be read: save it without interlacing",
+                  name_);
     if (header_.width > kMostPixels / header_.height)
       throw_error(ErrorCode::kInvalidArgument,
-                  "{} has {} x {} pixels, more than the {} that are read", name_, header_.width,
-                  header_.height, kMostPixels);
+                  "{} has {} x {} pixels, more than the {} that are read; scale it down", name_,
+                  header_.width, header_.height, kMostPixels);
   }
 
   /// Decompresses the pixels. Each row begins with a byte for its filter.

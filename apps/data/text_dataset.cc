@@ -16,6 +16,7 @@
 #include "core/base/default_cache.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/private_file.h"
 #include "core/base/sha256.h"
 #include "core/base/utf8.h"
@@ -31,7 +32,9 @@ constexpr const char* kCacheRemedy = "name another folder with `data: {cache: FO
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
+  if (!in)
+    throw_error(ErrorCode::kNotFound, "cannot read {}; remove its folder to prepare the text again",
+                path.string());
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
@@ -109,7 +112,8 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
     if (failed) throw_unwritable(cache, failed);
   }
   const fs::path building = cache / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
-  fs::create_directories(building, failed);
+  make_folders(cache, kCacheRemedy);
+  fs::create_directory(building, failed);
   if (failed) throw_unwritable(cache, failed);
   std::error_code ignored;
   try {
@@ -133,9 +137,11 @@ TextDataset TextDataset::open(const fs::path& folder) {
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
   if (!description.is_object() || !description.contains("tokenizer_sha256") ||
       !description.contains("unigram_loss") || !description["unigram_loss"].is_number())
-    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "dataset.json").string());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged; remove {} to prepare the text again",
+                (folder / "dataset.json").string(), folder.string());
   if (sha256_file(folder / "tokenizer.model") != description["tokenizer_sha256"])
-    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "tokenizer.model").string());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged; remove {} to prepare the text again",
+                (folder / "tokenizer.model").string(), folder.string());
   TextDataset dataset{.folder = folder,
                       .tokenizer = load_tokenizer(read_all(folder / "tokenizer.model")),
                       .train = TokenFile(folder / "train.tokens"),

@@ -50,7 +50,9 @@ bool TokenFile::is_token_file(std::string_view bytes) {
 TokenFile::TokenFile(const std::filesystem::path& path) : path_(path), mapped_(path) {
   const std::size_t size = mapped_.bytes().size();
   if (size < sizeof(Header))
-    throw_error(ErrorCode::kDataLoss, "{} is too short to be a token file", path.string());
+    throw_error(ErrorCode::kDataLoss,
+                "{} is too short to be a token file; remove it to have it made again",
+                path.string());
   Header header;
   std::memcpy(&header, mapped_.bytes().data(), sizeof header);
   const bool sound = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&

@@ -88,7 +88,10 @@ class PieceTokenizer final : public Tokenizer {
   explicit PieceTokenizer(const std::string& model) {
     const auto status = processor_.LoadFromSerializedProto(model);
     if (!status.ok())
-      throw_error(ErrorCode::kDataLoss, "the tokenizer's model is damaged: {}", status.ToString());
+      throw_error(
+          ErrorCode::kDataLoss,
+          "the tokenizer's model is damaged: {}; remove its folder to prepare the text again",
+          status.ToString());
     for (int id = 0; id < processor_.GetPieceSize(); ++id) surfaces_.push_back(surface_of(id));
   }
 

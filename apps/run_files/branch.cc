@@ -9,6 +9,7 @@
 #include "apps/run_files/internal/checkpoint_files.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 
 namespace weft::apps {
@@ -96,7 +97,7 @@ void tell(const BranchMove& move, std::string_view point) {
 /// there.
 void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& from,
                 const fs::path& aside) {
-  fs::create_directories(aside / folder.filename());
+  make_folders(aside / folder.filename());
   flush_to_disk(aside.parent_path());
   tell(move, "folder created");
   if (move.keep_metrics && move.metrics_differ) move.keep_metrics(aside);

@@ -19,6 +19,7 @@
 #include "apps/run_files/safetensors.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 
 namespace weft::apps {
@@ -153,11 +154,7 @@ CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress,
       keep_(std::max(1, keep)),
       progress_(std::move(progress)),
       replace_by_(replace_by) {
-  std::error_code failed;
-  fs::create_directories(folder_, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(),
-                failed.message());
+  make_folders(folder_);
   // Restores replaced checkpoints of a crashed process if the new checkpoint is incomplete. Marks
   // the others as unfinished.
   std::vector<fs::path> replaced;
@@ -165,11 +162,12 @@ CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress,
     if (entry.path().filename().string().ends_with(kReplacedSuffix))
       replaced.push_back(entry.path());
   for (const fs::path& path : replaced) {
+    std::error_code ignored;
     const std::string name = path.filename().string();
     const fs::path place = folder_ / name.substr(0, name.size() - kReplacedSuffix.size());
     const bool comes_back = is_complete(path) && !is_complete(place);
     fs::rename(path, comes_back ? place : folder_ / fmt::format("{}{}", kUnfinishedPrefix, name),
-               failed);
+               ignored);
   }
   std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(folder_))

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/private_file.h"
 
 namespace weft::apps {
@@ -101,18 +102,15 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
                   path.string());
     }
   }
-  std::error_code failed;
-  fs::create_directories(path, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", path.string(), failed.message());
+  make_folders(path, kOtherFolder);
   check_trusted_owner(path, kOtherFolder);
   std::optional<FileLock> taken = FileLock::try_acquire(lock);
   if (!taken)
     throw_error(ErrorCode::kAlreadyExists, "another run has just started in {}", path.string());
   RunDirectory directory(path, std::move(taken));
   directory.moved_aside_ = std::move(moved);
-  fs::create_directories(directory.checkpoints());
-  fs::create_directories(directory.logs());
+  make_folders(directory.checkpoints(), kOtherFolder);
+  make_folders(directory.logs(), kOtherFolder);
   return directory;
 }
 
@@ -121,8 +119,8 @@ RunDirectory RunDirectory::open(const fs::path& path) {
     throw_error(ErrorCode::kNotFound, "there is no folder {}; start runs with `weft run`",
                 path.string());
   RunDirectory directory(fs::absolute(path).lexically_normal(), std::nullopt);
-  fs::create_directories(directory.checkpoints());
-  fs::create_directories(directory.logs());
+  make_folders(directory.checkpoints(), kOtherFolder);
+  make_folders(directory.logs(), kOtherFolder);
   return directory;
 }
 

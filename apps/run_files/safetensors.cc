@@ -168,7 +168,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : mapped_(path) {
-  if (mapped_.bytes().empty()) throw_error(ErrorCode::kDataLoss, "{} is empty", path.string());
+  if (mapped_.bytes().empty())
+    throw_error(ErrorCode::kDataLoss, "{} is empty; expected a safetensors file", path.string());
   parse(path);
 }
 

@@ -17,6 +17,7 @@
 #include "apps/select_input/contact_sheet.h"
 #include "apps/select_input/row_origin.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace weft::apps {
 namespace {
@@ -47,11 +48,10 @@ class ChosenParquet final {
   explicit ChosenParquet(std::filesystem::path folder) : folder_(std::move(folder)) {
     std::error_code failed;
     std::filesystem::remove_all(folder_, failed);
-    if (!failed) std::filesystem::create_directories(folder_, failed);
     if (failed)
-      throw_error(ErrorCode::kUnavailable,
-                  "cannot make the folder {} for the chosen rows: {}; give another --out",
+      throw_error(ErrorCode::kUnavailable, "cannot remove {}: {}; give another --out",
                   folder_.string(), failed.message());
+    make_folders(folder_, "give another --out");
   }
   void append(const ChosenParquetRow& row) {
     if (rows_ % kRowsOfPart == 0) {

@@ -10,6 +10,7 @@
 #include "apps/selection/npy_file.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 
 namespace weft::apps {
@@ -49,7 +50,8 @@ InputKind kind_named(const std::string& name) {
   for (const InputKind kind : {InputKind::kVectors, InputKind::kPictures, InputKind::kTexts}) {
     if (to_string(kind) == name) return kind;
   }
-  throw_error(ErrorCode::kDataLoss, "there is no kind '{}'", name);
+  throw_error(ErrorCode::kDataLoss,
+              "there is no input of the kind '{}'; kinds are vectors, pictures and texts", name);
 }
 
 /// Returns the existing result if it is complete and of this request.
@@ -114,11 +116,7 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
   const std::string request = request_of(input, kind);
   if (auto found = find(folder, request)) return *std::move(found);
   PreparedInput result{.folder = folder, .kind = kind, .request_digest = request};
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
-                failed.message());
+  make_folders(folder, "give another `scratch`");
   // Removes the description first: without it, the other files are ignored.
   for (const fs::path& file : {result.description(), result.vectors(), result.utility(),
                                result.neighbours(), result.similarities(), result.places()})

@@ -20,7 +20,8 @@ std::string RowOrigin::json() const {
 
 RowOriginReader::RowOriginReader(std::filesystem::path path)
     : path_(std::move(path)), stream_(path_) {
-  if (!stream_) throw_error(ErrorCode::kNotFound, "cannot read {}", path_.string());
+  if (!stream_)
+    throw_error(ErrorCode::kNotFound, "cannot read {}; prepare the input again", path_.string());
 }
 
 RowOrigin RowOriginReader::at(std::uint64_t row) {

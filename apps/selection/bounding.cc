@@ -144,7 +144,8 @@ void BoundingLoop::report_decided(std::uint64_t points) {
 BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, std::uint64_t count,
                            EdgeSample sample, bool resample_edges) {
   if (count < 1 || count > graph.size())
-    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen", count,
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} of {} points cannot be chosen; choose from 1 to all of them", count,
                 graph.size());
   PointBounds bounds(objective, graph.gains);
   BoundingLoop loop(graph.size(), count);

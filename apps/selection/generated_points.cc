@@ -9,6 +9,7 @@
 
 #include "apps/selection/neighbours.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/philox.h"
 
 namespace weft::apps {
@@ -80,12 +81,7 @@ std::uint64_t generate_shard(const std::filesystem::path& folder, const Generate
                 "{} points in groups of {}, {} shards, {} neighbours: there are at least 2 points "
                 "in a group, 1 in a shard, and 1 neighbour",
                 request.points, request.group, request.shards, request.neighbours);
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable,
-                "cannot make the folder {} for the points: {}; give another `scratch`",
-                folder.string(), failed.message());
+  make_folders(folder, "give another `scratch`");
   const ShardLayout layout = request.layout();
   const std::uint64_t first = layout.first_of(shard), past = layout.first_of(shard + 1);
   PointShardWriter writer(folder, layout, shard);

@@ -113,7 +113,9 @@ std::string GraphRun::inspect() {
        }))
     for (const InputShard& shard : of_worker) shards[shard.shard] = shard;
   if (shards.size() != shape_.shards)
-    throw_error(ErrorCode::kInternal, "{} of {} shards were read", shards.size(), shape_.shards);
+    throw_error(ErrorCode::kInternal,
+                "only {} of {} shards of the input were read; start the run again", shards.size(),
+                shape_.shards);
   float least = shards.begin()->second.least_utility, largest = least;
   std::string text = fmt::format(
       "graph {} of {} x {} in {} shards: {} neighbours from {}, seed {}, recall {} from {}, exact "

@@ -10,6 +10,7 @@
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/memory.h"
 
 namespace weft::apps {
@@ -18,11 +19,7 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
   settings_ = settings;
   parts_.reset();
   session_.open_folders(settings.scratch, "graph", "cells");
-  std::error_code problem;
-  std::filesystem::create_directories(settings.store, problem);
-  if (problem)
-    throw_error(ErrorCode::kUnavailable, "cannot make {}: {}; give another folder for the points",
-                settings.store, problem.message());
+  make_folders(settings.store, "give another folder for the points");
   parts_.emplace(session_, settings_, transfer_.copies(settings.scratch));
   const GraphInputReader& input = parts_->input;
   session_.own_shards({input.points(), static_cast<std::uint32_t>(std::clamp<std::uint64_t>(

@@ -31,7 +31,8 @@ void KthLargest::end_pass(const Counts& counts) {
     ++pass_;
     return;
   }
-  throw_error(ErrorCode::kInvalidArgument, "there are {} numbers too few for a k-th largest",
+  throw_error(ErrorCode::kInvalidArgument,
+              "no k-th largest number: k exceeds the count of numbers by {}; choose a smaller k",
               rank_);
 }
 

@@ -118,23 +118,7 @@ void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements eleme
   const auto order = value_of(header, "fortran_order");
   const auto shape = tuple_of(value_of(header, "shape").value_or(""));
   if (!type || !order || !shape) damaged("its header lacks descr, fortran_order or shape");
-  const std::string_view kinds = elements == Elements::kFloats ? "f" : "iu";
-  const std::string_view sizes = elements == Elements::kFloats ? "248" : "48";
-  if (type->size() == 3 && type->front() == '<' && kinds.find((*type)[1]) != kinds.npos &&
-      sizes.find((*type)[2]) != sizes.npos) {
-    element_bytes_ = (*type)[2] - '0';
-    is_signed_ = (*type)[1] != 'u';
-  } else if (elements == Elements::kIntegers) {
-    throw_error(ErrorCode::kIncompatible,
-                "{} has elements of type {}; integers of 32 and 64 bits can be read: save "
-                "array.astype('int64')",
-                name_, *type);
-  } else {
-    throw_error(ErrorCode::kIncompatible,
-                "{} has elements of type {}; float16, float32 and float64 can be read: save "
-                "array.astype('float32')",
-                name_, *type);
-  }
+  set_element_type(*type, elements);
   if (!order->starts_with("False"))
     throw_error(ErrorCode::kIncompatible,
                 "{} is in Fortran order: save numpy.ascontiguousarray(array)", name_);
@@ -148,6 +132,26 @@ void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements eleme
   using Wide = unsigned __int128;
   if (Wide{rows_} * columns_ * element_bytes_ + begin_ != file_.size())
     damaged(fmt::format("its length is not that of {} rows of {}", rows_, columns_));
+}
+
+void NpyFile::set_element_type(std::string_view type, Elements elements) {
+  const std::string_view kinds = elements == Elements::kFloats ? "f" : "iu";
+  const std::string_view sizes = elements == Elements::kFloats ? "248" : "48";
+  if (type.size() == 3 && type.front() == '<' && kinds.find(type[1]) != kinds.npos &&
+      sizes.find(type[2]) != sizes.npos) {
+    element_bytes_ = type[2] - '0';
+    is_signed_ = type[1] != 'u';
+  } else if (elements == Elements::kIntegers) {
+    throw_error(ErrorCode::kIncompatible,
+                "{} has elements of type {}; integers of 32 and 64 bits can be read: save "
+                "array.astype('int64')",
+                name_, type);
+  } else {
+    throw_error(ErrorCode::kIncompatible,
+                "{} has elements of type {}; float16, float32 and float64 can be read: save "
+                "array.astype('float32')",
+                name_, type);
+  }
 }
 
 std::vector<std::byte> NpyFile::read_bytes(std::uint64_t first, std::size_t values) const {

@@ -42,6 +42,8 @@ class NpyFile final {
   std::vector<std::byte> read_bytes(std::uint64_t first, std::size_t values) const;
   /// Parses the header, which ends at byte `begin` of the file.
   void parse(std::uint64_t begin, std::string_view header, Elements elements);
+  /// Reads a type such as "<f4". Throws Error(kIncompatible) unless it is one of `elements`.
+  void set_element_type(std::string_view type, Elements elements);
   [[noreturn]] void damaged(std::string_view what) const;
 
   const InputFile file_;

@@ -51,13 +51,14 @@ std::vector<ChosenPoint> run_round(const PointGraph& graph, const Objective& obj
 
 void check(const PointGraph& graph, const RoundOptions& options) {
   if (options.count < 1 || options.count > graph.size())
-    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen", options.count,
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} of {} points cannot be chosen; choose from 1 to all of them", options.count,
                 graph.size());
   if (options.partitions < 1 || options.rounds < 1)
-    throw_error(ErrorCode::kInvalidArgument, "{} partitions in {} rounds: each is at least 1",
+    throw_error(ErrorCode::kInvalidArgument, "{} partitions in {} rounds: set each to at least 1",
                 options.partitions, options.rounds);
   if (options.delta > 1000)
-    throw_error(ErrorCode::kInvalidArgument, "delta is {}: it lies between 0 and 1",
+    throw_error(ErrorCode::kInvalidArgument, "delta is {}: set it to a number from 0 to 1",
                 options.delta / 1000.0);
 }
 
@@ -83,7 +84,9 @@ std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
   while (count > 0) {
     std::erase_if(roomy, [&](std::size_t part) { return quotas[part] == sizes[part]; });
     if (roomy.empty())
-      throw_error(ErrorCode::kInvalidArgument, "partitions have {} points too few", count);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the partitions have no points left, but {} more must be chosen; choose fewer",
+                  count);
     // Gives equal shares, and one more to the first partitions. Repeats with the points that full
     // partitions could not take.
     const std::uint64_t share = count / roomy.size(), more = count % roomy.size();

@@ -137,8 +137,9 @@ RoundResult SelectionRun::run_round(std::uint32_t round, const PlannedRound& pla
     return sum(workers.template call<&SelectionWorker::choose>(choose).get());
   });
   if (result.points != planned.stay)
-    throw_error(ErrorCode::kDataLoss, "round {} leaves {} points, not {}", round, result.points,
-                planned.stay);
+    throw_error(ErrorCode::kDataLoss,
+                "round {} leaves {} points, expected {}; the state is damaged: start the run again",
+                round, result.points, planned.stay);
   return result;
 }
 
@@ -182,8 +183,9 @@ void SelectionRun::score(std::uint32_t last_round) {
     summary_.random_score += report.random_score;
   }
   if (summary_.chosen != plan_.settings.count)
-    throw_error(ErrorCode::kDataLoss, "{} points are chosen, not {}", summary_.chosen,
-                plan_.settings.count);
+    throw_error(ErrorCode::kDataLoss,
+                "{} points are chosen, expected {}; the state is damaged: start the run again",
+                summary_.chosen, plan_.settings.count);
   std::string digests;
   for (const auto& of_worker : run_with_recovery([](const auto& workers) {
          return workers.template call<&SelectionWorker::digests>().get();
@@ -203,7 +205,8 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
   check_state();
   const std::uint64_t points = summary_.ground_set.points;
   if (plan_.settings.count < 1 || plan_.settings.count > points)
-    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen",
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} of {} points cannot be chosen; choose from 1 to all of them",
                 plan_.settings.count, points);
   open_ = points;
   wanted_ = plan_.settings.count;

@@ -18,13 +18,17 @@ std::filesystem::path ShardSpills::path_of(std::uint32_t shard) const {
 
 void ShardSpills::add(std::span<const std::byte> records) {
   if (records.size() % record_bytes_ != 0)
-    throw_error(ErrorCode::kDataLoss, "{} bytes are no records of {}", records.size(),
-                record_bytes_);
+    throw_error(ErrorCode::kDataLoss,
+                "a received block of {} bytes is not a multiple of a record's {} bytes; start the "
+                "run again",
+                records.size(), record_bytes_);
   for (; !records.empty(); records = records.subspan(record_bytes_)) {
     const auto record = records.first(record_bytes_);
     const auto id = ByteReader(record).read<PointId>();
     if (id >= layout_.points)
-      throw_error(ErrorCode::kDataLoss, "a record is about point {} of {}", id, layout_.points);
+      throw_error(ErrorCode::kDataLoss,
+                  "a received record names point {}, but there are {} points; start the run again",
+                  id, layout_.points);
     const std::uint32_t shard = layout_.shard_of(id);
     Records& of_shard = files_[shard];
     of_shard.rest.write_bytes(record);

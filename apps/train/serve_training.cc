@@ -32,6 +32,7 @@
 #include "apps/train/training_loop.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
 #include "core/base/units.h"
@@ -358,7 +359,7 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   PreparedData data = app.prepare_data();
   if (data.restart_data.empty()) return data;
   try {
-    std::filesystem::create_directories(directory.inputs());
+    make_folders(directory.inputs());
     const std::string kept(reinterpret_cast<const char*>(data.restart_data.data()),
                            data.restart_data.size());
     write_atomically(directory.prepared(), kept, 0600);
@@ -388,6 +389,38 @@ class LeaveNotices final {
   Mutex mutex_;
   std::string text_;  // guarded by mutex_
 };
+
+/// Prints the transport between GPUs, and the services that the devices' memory rules out.
+void print_device_rows(const Screen& screen, const mesh::TrainingPlan& plan) {
+  if (const std::string gpus = mesh::describe_gpu_transfers(plan); !gpus.empty())
+    print_row(screen, "GPUs", gpus);
+  using mesh::PlanQuestion;
+  if (const std::string why = plan.decisions.reason_declined(PlanQuestion::kCheckpointCopies);
+      !why.empty())
+    print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
+  if (const std::string why = plan.decisions.reason_declined(PlanQuestion::kSnapshots);
+      !why.empty())
+    print_row(screen, "recovery", "resumes from checkpoints only: " + why);
+}
+
+/// Describes the run to the training loop.
+TrainingRun describe_training(TrainingApp& app, const actors::AppRun& run, const RunConfig& config,
+                              const PreparedData& data, const Screen& screen, TimePoint started) {
+  return {.name = config.name,
+          .app = app.name(),
+          .seed = config.seed,
+          .training = config.training,
+          .checkpoint = config.checkpoint,
+          .units_per_step = config.training.batch * config.model.units_per_row,
+          .unit = config.model.unit,
+          .parameters = config.model.graphs.train.graph.num_parameter_elements(),
+          .model_digest = data.digest,
+          .baseline = data.baseline,
+          .subtitle = pipeline_text(config.layout),
+          .report_on_model = show_of(run, config, data, screen),
+          .restarted = run.restart > 0,
+          .started = started};
+}
 
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
@@ -426,29 +459,8 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 .stop = run.stop});
   mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,
                                  group_options(config, run, recovery, note), std::move(plan));
-  if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
-    print_row(screen, "GPUs", gpus);
-  using mesh::PlanQuestion;
-  const mesh::PlanDecisions& decisions = devices.plan().decisions;
-  if (const std::string why = decisions.reason_declined(PlanQuestion::kCheckpointCopies);
-      !why.empty())
-    print_row(screen, "saving", "training pauses while a checkpoint is written: " + why);
-  if (const std::string why = decisions.reason_declined(PlanQuestion::kSnapshots); !why.empty())
-    print_row(screen, "recovery", "resumes from checkpoints only: " + why);
-  const TrainingRun training{.name = config.name,
-                             .app = app.name(),
-                             .seed = config.seed,
-                             .training = config.training,
-                             .checkpoint = config.checkpoint,
-                             .units_per_step = config.training.batch * config.model.units_per_row,
-                             .unit = config.model.unit,
-                             .parameters = config.model.graphs.train.graph.num_parameter_elements(),
-                             .model_digest = data.digest,
-                             .baseline = data.baseline,
-                             .subtitle = pipeline_text(config.layout),
-                             .report_on_model = show_of(run, config, data, screen),
-                             .restarted = run.restart > 0,
-                             .started = started};
+  print_device_rows(screen, devices.plan());
+  const TrainingRun training = describe_training(app, run, config, data, screen, started);
   LeaveNotices leave_notices;
   const actors::RevocableTarget<LeaveNotices> ear;
   const actors::RevocableTarget<LeaveNotices>::Binding binding(ear, leave_notices);

@@ -11,6 +11,7 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 
 namespace weft::apps {
@@ -66,7 +67,7 @@ FinalReport make_report(const UTransformerShape& shape, const BrainDataset& data
   const std::vector<Segmentation> seen =
       segment(request.device, shape, request.trained.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.most_frequent_regions();
-  std::filesystem::create_directories(request.folder / "pictures");
+  make_folders(request.folder / "pictures", "choose another folder with --out");
   DiceComparison scores;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const BrainSlice& slice = dataset.held_out[i];

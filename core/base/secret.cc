@@ -21,8 +21,10 @@ Secret Secret::parse(std::string_view hexadecimal) {
     if (good) bytes[i / 2] = bytes[i / 2] << 4 | static_cast<std::byte>(digit);
   }
   if (!good || bytes == Bytes{})
-    throw_error(ErrorCode::kInvalidArgument, "expected {} hexadecimal digits, not all of them 0",
-                2 * kBytes);
+    throw_error(ErrorCode::kInvalidArgument,
+                "expected {} hexadecimal digits in lower case, not all of them 0; the text has {} "
+                "characters",
+                2 * kBytes, hexadecimal.size());
   return Secret(bytes);
 }
 

@@ -37,18 +37,21 @@ std::string escaped(std::string_view text, std::string_view kept) {
   return shown;
 }
 
+/// Returns the length of the sequence that begins with the byte `first`; 0 if none does.
+std::size_t sequence_length(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first >= 0xf5) return 0;
+  return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+}
+
 }  // namespace
 
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   if (at >= text.size()) return 0;
   const unsigned char first = byte_at(text, at);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf5   ? 0
-                             : first >= 0xf0 ? 4
-                             : first >= 0xe0 ? 3
-                             : first >= 0xc2 ? 2
-                                             : 0;
-  if (length == 0 || at + length > text.size()) return 0;
+  const std::size_t length = sequence_length(first);
+  if (length <= 1) return length;
+  if (at + length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte_at(text, at + i) & 0xc0) != 0x80) return 0;
   const unsigned char second = byte_at(text, at + 1);

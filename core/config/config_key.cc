@@ -55,18 +55,20 @@ std::string type_of(const ConfigKey& key) {
   return key.accepts_text ? key.type_text + ", or a map of keys" : key.type_text;
 }
 
+Json schema_of_number(const ConfigKey& key) {
+  Json schema = {{"type", key.type == ConfigKey::Type::kInteger ? "integer" : "number"}};
+  if (key.min) schema["minimum"] = *key.min;
+  if (key.max) schema["maximum"] = *key.max;
+  return schema;
+}
+
 Json schema_of_scalar(const ConfigKey& key) {
   using Type = ConfigKey::Type;
   if (!key.choices.empty() && !key.accepts_text) return {{"enum", key.choices}};
   switch (key.type) {
     case Type::kFlag: return {{"type", "boolean"}};
     case Type::kInteger:
-    case Type::kNumber: {
-      Json schema = {{"type", key.type == Type::kInteger ? "integer" : "number"}};
-      if (key.min) schema["minimum"] = *key.min;
-      if (key.max) schema["maximum"] = *key.max;
-      return schema;
-    }
+    case Type::kNumber: return schema_of_number(key);
     case Type::kList: return {{"type", "array"}};
     case Type::kText:
     case Type::kPath:
@@ -79,6 +81,21 @@ Json schema_of_scalar(const ConfigKey& key) {
   return Json::object();
 }
 
+Json schema_of(const KeyTree& tree);
+
+Json schema_of_map(const KeyTree& tree) {
+  Json schema = {{"type", "object"}, {"additionalProperties", false}};
+  Json required = Json::array();
+  for (const auto& [name, child] : tree.below) {
+    if (is_placeholder(name)) schema["additionalProperties"] = schema_of(*child);
+    else schema["properties"][name] = schema_of(*child);
+    if (child->key != nullptr && child->key->required && !is_placeholder(name))
+      required.push_back(name);
+  }
+  if (!required.empty()) schema["required"] = required;
+  return schema;
+}
+
 Json schema_of(const KeyTree& tree) {
   Json schema = Json::object();
   const bool is_list = tree.below.size() == 1 && tree.below.front().first == "[]";
@@ -88,16 +105,7 @@ Json schema_of(const KeyTree& tree) {
     schema["type"] = "array";
     schema["items"] = schema_of(*tree.below.front().second);
   } else {
-    schema["type"] = "object";
-    schema["additionalProperties"] = false;
-    Json required = Json::array();
-    for (const auto& [name, child] : tree.below) {
-      if (is_placeholder(name)) schema["additionalProperties"] = schema_of(*child);
-      else schema["properties"][name] = schema_of(*child);
-      if (child->key != nullptr && child->key->required && !is_placeholder(name))
-        required.push_back(name);
-    }
-    if (!required.empty()) schema["required"] = required;
+    schema = schema_of_map(tree);
   }
   if (tree.key == nullptr) return schema;
   // A key without a value counts as absent.

@@ -65,7 +65,8 @@ void ClusterToken::on_message(const TokenMessage& message, ProcessId from) {
   const auto link = links_.find(from);
   if (!link || !link->is_private())
     throw_error(ErrorCode::kFailedPrecondition,
-                "a token is not taken over a connection without TLS");
+                "the new token was not accepted: the connection that brought it has no TLS; "
+                "connect with TLS");
   if (options_.is_head || next.empty() || message.generation <= keyring_.generation() ||
       keyring_.knows(next))
     return;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace weft::apps {
 namespace {
@@ -17,11 +18,7 @@ constexpr std::uint64_t kRowsOfPart = 250'000, kMaxBatches = 128;
 constexpr std::size_t kIdBytes = 24, kReferenceBytes = 28;
 
 std::filesystem::path made(std::filesystem::path folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
-                failed.message());
+  make_folders(folder, "give another `scratch`");
   return folder;
 }
 

@@ -97,47 +97,58 @@ ParquetColumns columns_of(const SelectInput& input, const ColumnSearch& search) 
   return columns;
 }
 
+/// Content of a file's rows, which must be the same in all files.
+struct RowContent {
+  bool has_text_ids = false, has_similarities = false;
+  friend bool operator==(const RowContent&, const RowContent&) = default;
+};
+
+/// Checks the types of a file's columns. Throws Error(kInvalidArgument) if one does not fit.
+RowContent check_columns(const ParquetColumns& columns, const ColumnSearch& search) {
+  RowContent rows;
+  if (!columns.id.empty())
+    rows.has_text_ids = search
+                            .of_type(columns.id, "id", &ParquetField::is_id,
+                                     "an id is an integer of up to 64 bits or a string")
+                            .is_text;
+  if (!columns.vector.empty())
+    search.of_type(columns.vector, "vector", &ParquetField::is_vector,
+                   "a vector is a list of float or double");
+  if (!columns.utility.empty())
+    search.of_type(columns.utility, "utility", &ParquetField::is_number, "a utility is a number");
+  if (!columns.neighbours.empty()) {
+    const ParquetField& neighbours = search.of_type(
+        columns.neighbours, "neighbors", &ParquetField::is_neighbours,
+        "neighbours are a list of ids, or of structs with the fields id and similarity");
+    if (neighbours.is_text != rows.has_text_ids)
+      search.refuse(fmt::format("neighbours are named by {}, rows by {}; cast one to the other",
+                                neighbours.is_text ? "strings" : "integers",
+                                columns.id.empty()  ? "their number, as there is no column id"
+                                : rows.has_text_ids ? "strings"
+                                                    : "integers"));
+    rows.has_similarities = neighbours.has_similarities;
+  }
+  if (columns.vector.empty() && !rows.has_similarities)
+    search.refuse(
+        "it has no column of vectors, which are lists of float or double, and no neighbours with "
+        "similarities");
+  return rows;
+}
+
 ParquetPlan plan_parquet(const SelectInput& input) {
   ParquetPlan plan{.files = parquet_files(input.path)};
-  bool has_texts = false;
+  RowContent first_rows;
   for (const fs::path& path : plan.files) {
     const auto reader = parquet_library().open(path);
     const ColumnSearch search(path, reader->fields());
     const bool is_first = &path == &plan.files.front();
     if (is_first) plan.columns = columns_of(input, search);
-    const ParquetColumns& columns = plan.columns;
-    bool are_texts = false, have_similarities = false;
-    if (!columns.id.empty())
-      are_texts = search
-                      .of_type(columns.id, "id", &ParquetField::is_id,
-                               "an id is an integer of up to 64 bits or a string")
-                      .is_text;
-    if (!columns.vector.empty())
-      search.of_type(columns.vector, "vector", &ParquetField::is_vector,
-                     "a vector is a list of float or double");
-    if (!columns.utility.empty())
-      search.of_type(columns.utility, "utility", &ParquetField::is_number, "a utility is a number");
-    if (!columns.neighbours.empty()) {
-      const ParquetField& neighbours = search.of_type(
-          columns.neighbours, "neighbors", &ParquetField::is_neighbours,
-          "neighbours are a list of ids, or of structs with the fields id and similarity");
-      if (neighbours.is_text != are_texts)
-        search.refuse(fmt::format("neighbours are named by {}, rows by {}; cast one to the other",
-                                  neighbours.is_text ? "strings" : "integers",
-                                  columns.id.empty() ? "their number, as there is no column id"
-                                  : are_texts        ? "strings"
-                                                     : "integers"));
-      have_similarities = neighbours.has_similarities;
-    }
-    if (columns.vector.empty() && !have_similarities)
-      search.refuse(
-          "it has no column of vectors, which are lists of float or double, and no neighbours with "
-          "similarities");
-    if (!is_first && (are_texts != has_texts || have_similarities != plan.has_similarities))
+    const RowContent rows = check_columns(plan.columns, search);
+    if (is_first) first_rows = rows;
+    if (rows != first_rows)
       search.refuse(fmt::format("columns differ from those of {}; write all alike",
                                 plan.files.front().string()));
-    has_texts = are_texts;
-    plan.has_similarities = have_similarities;
+    plan.has_similarities = rows.has_similarities;
     plan.rows += reader->num_rows();
   }
   return plan;
@@ -309,7 +320,9 @@ class ParquetPreparation final {
                 "the similarity to {} differs from the one in that row ({}); make them equal",
                 other, where(edge.other)));
     }
-    throw_error(ErrorCode::kInternal, "unknown kind of invalid edge");
+    throw_error(
+        ErrorCode::kInternal,
+        "the cause of an invalid edge is none that this program knows; report this as a bug");
   }
   /// Reports a neighbour id that no row has. Reads the row again, as only the id's hash was kept.
   [[noreturn]] void refuse_dangling(const IdReference& reference) const {

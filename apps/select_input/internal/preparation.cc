@@ -84,7 +84,9 @@ void Preparation::commit_vectors() {
   }
   if (places_.is_open()) places_.close();
   if (!places_)
-    throw_error(ErrorCode::kResourceExhausted, "cannot write {}", result.places().string());
+    throw_error(ErrorCode::kResourceExhausted,
+                "cannot write {}; make room there, or give another `scratch`",
+                result.places().string());
 }
 
 void Preparation::link_vectors(const fs::path& file, std::uint64_t rows, std::size_t width,

@@ -125,7 +125,9 @@ void CellSearch::receive_points(std::span<const std::byte> block, std::uint32_t 
     const auto vector = reader.read_bytes(input_.dimensions() * sizeof(float));
     const auto add = [&](std::uint32_t cell, bool is_base) {
       if (cell % ranks != session_.rank())
-        throw_error(ErrorCode::kDataLoss, "point {} came to the wrong worker", id);
+        throw_error(
+            ErrorCode::kDataLoss,
+            "a worker received point {}, which belongs to another worker; start the run again", id);
       files.append(cell / ranks % groups, cell, is_base, id, vector);
     };
     if (own != kNoCell) add(own, true);

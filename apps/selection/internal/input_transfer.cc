@@ -14,6 +14,7 @@
 
 #include "apps/selection/shard_owners.h"
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/sha256.h"
 #include "core/codec/bytes.h"
 #include "core/spill/input_file.h"
@@ -59,10 +60,10 @@ class InputCopies final {
   explicit InputCopies(std::filesystem::path folder) : folder_(std::move(folder)) {
     std::error_code problem;
     std::filesystem::remove_all(folder_, problem);
-    if (!problem) std::filesystem::create_directories(folder_, problem);
     if (problem)
-      throw_error(ErrorCode::kUnavailable, "cannot make {}: {}; give another `scratch`",
+      throw_error(ErrorCode::kUnavailable, "cannot remove {}: {}; give another `scratch`",
                   folder_.string(), problem.message());
+    make_folders(folder_, "give another `scratch`");
   }
   void write(const std::string& name, const RowsBlock& rows) {
     auto [at, is_new] = files_.try_emplace(name);

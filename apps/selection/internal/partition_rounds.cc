@@ -34,21 +34,24 @@ actors::task<std::vector<PartitionSize>> PartitionRounds::send_points(ShuffleReq
     files.emplace(std::piecewise_construct, std::forward_as_tuple(partition),
                   std::forward_as_tuple(partition_file(partition), settings_.spill_block));
   }
-  mesh::ActorExchange exchange(
-      session_.port(), {.number = request.exchange, .budget = settings_.exchange_budget},
-      [&](const transfer::ReceivedBlock& block) {
-        for (auto records = block.bytes(); !records.empty();) {
-          const PartitionRecord point = first_partition_record(records);
-          const std::uint32_t partition = partition_of(point.id);
-          const auto size = partitions_.find(partition);
-          if (size == partitions_.end())
-            throw_error(ErrorCode::kDataLoss, "point {} was sent to the wrong worker", point.id);
-          ++size->second.points;
-          size->second.edges += point.edges;
-          files.at(partition).append(records.first(point.bytes));
-          records = records.subspan(point.bytes);
-        }
-      });
+  mesh::ActorExchange exchange(session_.port(),
+                               {.number = request.exchange, .budget = settings_.exchange_budget},
+                               [&](const transfer::ReceivedBlock& block) {
+                                 for (auto records = block.bytes(); !records.empty();) {
+                                   const PartitionRecord point = first_partition_record(records);
+                                   const std::uint32_t partition = partition_of(point.id);
+                                   const auto size = partitions_.find(partition);
+                                   if (size == partitions_.end())
+                                     throw_error(ErrorCode::kDataLoss,
+                                                 "a worker received point {}, whose partition "
+                                                 "belongs to another worker; start the run again",
+                                                 point.id);
+                                   ++size->second.points;
+                                   size->second.edges += point.edges;
+                                   files.at(partition).append(records.first(point.bytes));
+                                   records = records.subspan(point.bytes);
+                                 }
+                               });
   for (const std::uint32_t shard : session_.shards())
     co_await send_shard(partition_of, request.round, shard, exchange);
   co_await exchange.finish();
@@ -119,7 +122,8 @@ std::uint64_t PartitionRounds::store_chosen(const ChooseRequest& request, std::u
   chosen.drain(shard, [&](ByteReader& reader) {
     const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
     if (remaining.at(row))
-      throw_error(ErrorCode::kDataLoss, "point {} was chosen twice", first + row);
+      throw_error(ErrorCode::kDataLoss,
+                  "point {} was chosen by two partitions; start the run again", first + row);
     remaining[row] = true;
     ++stay;
     if (request.last) by_row.emplace_back(row, reader.read<std::int64_t>());

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/spill/spill_file.h"
 
 namespace weft::apps {
@@ -15,13 +16,10 @@ void WorkerSession::open_folders(const std::filesystem::path& scratch, std::stri
   shards_.clear();
   state_ = scratch / state;
   spill_ = scratch / fmt::format("{}-{:05}", spill, rank());
-  std::error_code problem;
-  std::filesystem::remove_all(spill_, problem);  // left by an earlier epoch
-  std::filesystem::create_directories(state_, problem);
-  if (!problem) std::filesystem::create_directories(spill_, problem);
-  if (problem)
-    throw_error(ErrorCode::kUnavailable, "cannot make folders in {}: {}; give another `scratch`",
-                scratch.string(), problem.message());
+  std::error_code ignored;
+  std::filesystem::remove_all(spill_, ignored);  // left by an earlier epoch
+  make_folders(state_, "give another `scratch`");
+  make_folders(spill_, "give another `scratch`");
 }
 
 void WorkerSession::own_shards(const ShardLayout& layout, bool discard_state) {

@@ -17,15 +17,17 @@ constexpr std::string_view kSection = "resolved";
 constexpr std::string_view kSet = "command line: --set ";
 constexpr std::size_t kFlowColumns = 80;
 
+/// Returns true for a character that has no meaning in YAML.
+bool is_plain_character(unsigned char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+         c == '.' || c == '+' || c == '-' || c == '/';
+}
+
 /// Returns true for text that is a valid unquoted YAML scalar in every position.
 bool is_plain(const std::string& text) {
-  const auto is_word = [](unsigned char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-           c == '.' || c == '+' || c == '-' || c == '/';
-  };
   if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
   if (text.starts_with("---") || text.starts_with("...") || text == "-") return false;
-  return std::all_of(text.begin(), text.end(), is_word);
+  return std::all_of(text.begin(), text.end(), is_plain_character);
 }
 
 std::string quoted(const std::string& text) {

@@ -55,7 +55,7 @@ TEST(KthLargest, KnowsTheWholeRange) {
   EXPECT_EQ(find(numbers, 3).value(), 0);
   EXPECT_EQ(find(numbers, 5).value(), kLeast);
   EXPECT_THAT([&] { find(numbers, 6); }, test::throws_error(ErrorCode::kInvalidArgument,
-                                                            "numbers too few for a k-th largest"));
+                                                            "k exceeds the count of numbers by 1"));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(PartitionQuotas, AreEqualAsFarAsSizesAllow) {
       [&] {
         quotas(11, {2, 8});
       },
-      test::throws_error(ErrorCode::kInvalidArgument, "points too few"));
+      test::throws_error(ErrorCode::kInvalidArgument, "no points left, but 1 more must be chosen"));
 }
 
 TEST(ChooseInRounds, RefusesNumbersThatMakeNoSense) {

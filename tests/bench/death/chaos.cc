@@ -6,7 +6,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "apps/test_cluster/test_hosts.h"
+#include "apps/bench/test_hosts.h"
 #include "tests/bench/death/run_records.h"
 
 namespace weft::test {

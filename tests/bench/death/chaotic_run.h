@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/test_cluster/test_hosts.h"
+#include "apps/bench/test_hosts.h"
 #include "tests/bench/death/blows.h"
 #include "tests/bench/death/trouble.h"
 #include "tests/support/real_processes.h"

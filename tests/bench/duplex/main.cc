@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/test_cluster/test_hosts.h"
+#include "apps/bench/test_hosts.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "tests/bench/duplex/side.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench_pipeline/pipeline_model.h"
+#include "apps/bench/pipeline/pipeline_model.h"
 #include "mesh/costs/op_time_model.h"
 #include "mesh/costs/program_seconds.h"
 #include "mesh/plan/training_plan.h"

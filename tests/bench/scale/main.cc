@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "actors/launch/app_main.h"
+#include "apps/bench/test_cluster.h"
 #include "apps/cluster_view/why.h"
-#include "apps/test_cluster/test_cluster.h"
 #include "core/base/clock.h"
 
 namespace weft {
