@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr int kPollIntervalMs = 5;
+constexpr int kLockPollIntervalMs = 5;
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path) {
   throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), ::strerror(errno));
@@ -40,7 +40,7 @@ std::optional<FileLock> FileLock::acquire(const std::filesystem::path& path,
   for (;;) {
     if (auto lock = try_acquire(path, mode)) return lock;
     if (gives_up()) return std::nullopt;
-    ::poll(nullptr, 0, kPollIntervalMs);  // polls, because flock() has no wait with a timeout
+    ::poll(nullptr, 0, kLockPollIntervalMs);  // polls, because flock() has no wait with a timeout
   }
 }
 

@@ -5,14 +5,14 @@
 
 namespace weft::mesh {
 
-void SearchEvaluator::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
+void SearchEvaluator::note_peak(std::size_t actor, double peak, PlayOutcome& outcome) const {
   outcome.peak = std::max(outcome.peak, peak);
   if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9))
     outcome.fits = false;
 }
 
 /// Computes peaks if tensors take no memory, so that memory depends on the order only.
-void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outcome) {
+void SearchEvaluator::sweep_activations(const Schedule& schedule, PlayOutcome& outcome) {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     double held = 0, peak = 0;
     for (const Action& action : schedule.actors[actor]) {
@@ -34,7 +34,7 @@ void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outco
 }
 
 /// Computes peaks if tensors take memory, which depends on their times.
-void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
+void SearchEvaluator::sweep_tensors(const Schedule& schedule, PlayOutcome& outcome) {
   for (MemoryTimeline& memory : memory_) memory.clear();
   // Ends of F and of the input gradient by (stage, microbatch), for tensors between stages of one
   // actor.

@@ -53,7 +53,7 @@ TEST(PlanDecisions, SayHowOftenParametersAreGatheredAndWhy) {
   const mesh::TrainingPlan roomy = plan_with(layout, c);
   EXPECT_EQ(choice_of(roomy, PlanQuestion::kGather), "once per step");
   EXPECT_THAT(mesh::describe(roomy),
-              HasSubstr("  gather: once per step: it sends less, and pipeline.memory, 1.1 TB"));
+              HasSubstr("  gather: once per step: it sends less, and pipeline.memory, 1 TiB"));
   layout.memory = largest_memory(roomy) - 1;
   const mesh::TrainingPlan narrow = plan_with(layout, c);
   EXPECT_EQ(choice_of(narrow, PlanQuestion::kGather), "once per microbatch");
