@@ -54,10 +54,11 @@ struct LaunchRequest {
   std::vector<DeviceLaunch> devices;
   std::uint64_t memory_cap = 0;  ///< Cap of each process in bytes; 0: none.
   ProcessId owner;               ///< Program that owns the mesh.
-  static constexpr auto fields =
-      weft::fields(&LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
-                   &LaunchRequest::binary_sha256, &LaunchRequest::environment,
-                   &LaunchRequest::devices, &LaunchRequest::memory_cap, &LaunchRequest::owner);
+  std::uint64_t run = 0;         ///< See SystemOptions::run.
+  static constexpr auto fields = weft::fields(
+      &LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
+      &LaunchRequest::binary_sha256, &LaunchRequest::environment, &LaunchRequest::devices,
+      &LaunchRequest::memory_cap, &LaunchRequest::owner, &LaunchRequest::run);
 };
 
 /// Device process that can be called.

@@ -65,6 +65,7 @@ void DeviceSlots::start(std::uint64_t id, const LaunchRequest& request,
                   "--slot",       std::to_string(id),
                   "--label",      device.label,
                   "--sha256",     request.binary_sha256,
+                  "--run",        std::to_string(request.run),
                   "--token-fd",   std::to_string(kSecretDescriptor),
                   "--unused-ms",  std::to_string(head_.grace_ns() / 1'000'000)};
   if (config_.insecure) spec.command.emplace_back("--insecure");

@@ -11,6 +11,7 @@
 #include "actors/mailbox/mailbox.h"
 #include "core/base/outcome.h"
 #include "core/base/thread.h"
+#include "core/codec/bytes.h"
 
 namespace weft::actors {
 
@@ -27,14 +28,16 @@ struct RootTask {
 /// calls while the handler runs.
 class CallFrame {
  public:
-  CallFrame(std::shared_ptr<Mailbox> mailbox, Envelope envelope)
-      : mailbox_(std::move(mailbox)), envelope_(std::move(envelope)) {}
+  /// `context`: object to which decoded arguments belong.
+  CallFrame(std::shared_ptr<Mailbox> mailbox, Envelope envelope, DecodeContext* context)
+      : mailbox_(std::move(mailbox)), envelope_(std::move(envelope)), context_(context) {}
   virtual ~CallFrame();
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
 
   const Envelope& envelope() const { return envelope_; }
   std::span<const std::byte> arguments() const { return envelope_.call.arguments; }
+  DecodeContext* decode_context() const { return context_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
   /// Ends the call with the encoded result or an error. Called once.
@@ -68,6 +71,7 @@ class CallFrame {
   // shared with pending wake-ups of the handler, which may fire after its end
   const std::shared_ptr<Mailbox> mailbox_;
   Envelope envelope_;
+  DecodeContext* const context_;
   RootTask root_;
 
   mutable Mutex mutex_;  // guards the members below

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "actors/call/task.h"
+#include "actors/message/ids.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
@@ -65,21 +66,26 @@ using ActorOf = typename MemberTraits<decltype(Member)>::Class;
 /// suspended.
 struct Urgent {};
 inline constexpr Urgent urgent{};
+/// Tag of a method that may run twice. If its process dies, a call is repeated, within its
+/// deadline, once the actor was restarted. All other methods run at most once.
+struct Idempotent {};
+inline constexpr Idempotent idempotent{};
 
 /// Entry of an interface: a handler and its name on the wire.
 template <auto Member>
 struct Endpoint {
   const char* name;
   bool is_urgent;
+  bool is_idempotent;
 };
 
-template <auto Member>
-constexpr Endpoint<Member> on(const char* name) {
-  return {name, false};
-}
-template <auto Member>
-constexpr Endpoint<Member> on(const char* name, Urgent) {
-  return {name, true};
+/// `options`: urgent, idempotent, or both.
+template <auto Member, typename... Options>
+constexpr Endpoint<Member> on(const char* name, Options...) {
+  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent>)),
+                "an option of a method is `urgent` or `idempotent`");
+  return {name, (... || std::is_same_v<Options, Urgent>),
+          (... || std::is_same_v<Options, Idempotent>)};
 }
 
 /// Wire contract of an actor class: a name, a version and a list of handlers.
@@ -94,6 +100,7 @@ struct Interface {
   static constexpr std::size_t kSize = sizeof...(Members);
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
+  std::array<bool, kSize> idempotent;
 
   /// Returns the handler's position in the list, or kSize if it is absent.
   template <auto Member>
@@ -108,7 +115,8 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  Interface<Name, Version, Members...> made{{list.name...}, {list.is_urgent...}};
+  Interface<Name, Version, Members...> made{
+      {list.name...}, {list.is_urgent...}, {list.is_idempotent...}};
   for (std::size_t i = 0; i < sizeof...(Members); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (std::string_view(made.names[i]) == made.names[j])
@@ -162,6 +170,12 @@ constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, 
 template <ActorClass T>
 constexpr std::uint64_t interface_fingerprint() {
   return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+}
+
+template <ActorClass T>
+InterfaceVersion interface_version() {
+  using List = std::remove_cvref_t<decltype(T::endpoints)>;
+  return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
 }
 
 /// Returns the handler's index on the wire.

@@ -50,7 +50,7 @@ template <typename T, auto Member>
 void invoke_method(void* actor, CallFrame& frame) {
   using Returned = typename MemberTraits<decltype(Member)>::Returned;
   T& object = *static_cast<T*>(actor);
-  auto arguments = decode<ArgumentsOf<Member>>(frame.arguments());
+  auto arguments = decode<ArgumentsOf<Member>>(frame.arguments(), frame.decode_context());
   if constexpr (is_task<Returned>) {
     frame.start(run_handler<Member>(object, frame, std::move(arguments)));
   } else if constexpr (std::is_void_v<Returned>) {

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/thread.h"
+#include "core/codec/bytes.h"
 
 namespace weft::actors {
 
@@ -51,6 +52,11 @@ class CallState;
 class CallOwner {
  public:
   virtual void withdraw(const CallState& call) = 0;
+  /// Sends a call elsewhere whose process is lost, for the reason `why`. Returns false if the call
+  /// must fail.
+  virtual bool resend(const std::shared_ptr<CallState>& call, const Error& why) = 0;
+  /// Returns the object to which decoded results belong.
+  virtual DecodeContext* decode_context() = 0;
 
  protected:
   ~CallOwner() = default;

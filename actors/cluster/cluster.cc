@@ -24,11 +24,6 @@ constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
-/// Time for agents to report a silent process. They count from another moment, twice a second.
-constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
-/// Time for an incident (agent -> head -> owner) to arrive after the lost connection that it
-/// explains.
-constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
 /// Time for the head and the agents to check their processes.
 constexpr auto kLooksWithin = std::chrono::seconds(2);
 constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
@@ -58,7 +53,9 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
              [this](const JoinReply& joined, Nanoseconds away) { head_back(joined, away); },
              {},
              [this](const Error& error) { lost(error); }}),
-      leaving_(head_) {
+      leaving_(head_),
+      actions_(make_actions()),
+      supervisor_(*actions_) {
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
     ear.tell([&](Cluster& cluster) { cluster.report_peer_loss(peer, how); });
   };
@@ -162,35 +159,6 @@ void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
                                 to_string(head_.address()), in_seconds(away), joined.term)});
 }
 
-void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
-  if (!head_.report_peer_loss(peer, how)) record_loss(peer.id);
-}
-
-void Cluster::record_loss(ProcessId process) {
-  if (const auto member = meshes_.find(process))
-    failures_.record_lost_device(member->mesh, [&] { return meshes_.find(process).has_value(); });
-}
-
-void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
-  if (head_.report_peer_loss(peer, describe_silence(silence, 0))) return;
-  record_loss(peer.id);
-  system_.run_after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
-    ear.tell([&](Cluster& cluster) { cluster.report_silent(id, silence); });
-  });
-}
-
-void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
-  const auto member = meshes_.find(process);
-  if (!member || failures_.has_failed(member->mesh)) return;
-  const DeviceProcess& device = member->device;
-  DeathReport report{member->mesh, device.rank, device.place.device, {}};
-  report.evidence.has_parent_report = true;
-  report.evidence.pid = device.pid;
-  report.evidence.silence_text = describe_silence(silence, 0);
-  report.evidence.log_file = device.log_file;
-  head_.tell<&Head::process_died>(report);
-}
-
 ClusterStatus Cluster::status() {
   return head_.ask<ClusterStatus>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
     return head.call<&Head::status>().get();
@@ -264,6 +232,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
                              where.environment.end());
   request.memory_cap = options_.memory_cap;
   request.places = where.places;
+  request.run = system_.options().run;
   return request;
 }
 
@@ -366,57 +335,6 @@ void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std:
     if (change && change->ready()) return;
     if (failures_.wait_for_more(told, kLookForChangeEvery)) return;
   }
-}
-
-void Cluster::rethrow(const MeshKey& key, const Error& error) {
-  std::optional<Error> better;
-  if (error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable)
-    better = failures_.of_mesh(key, kIncidentWithin);
-  release(key);
-  throw better ? *better : error;
-}
-
-void Cluster::mesh_failed(const MeshFailure& failure) {
-  const Error error = failure.incident.error();
-  const MeshKey key{failure.incident.mesh, failure.incident.epoch};
-  const bool survives = failures_.survives_deaths();
-  // Done before the owner learns of the failure and makes other calls.
-  if (survives) fail_dead(error, failure);
-  // A mesh that was renewed meanwhile is recovered.
-  const auto counts = [&] { return !survives || meshes_.contains(key); };
-  if (!failures_.record(failure.incident, counts)) return;
-  reports_.add(RunEvent::of(failure.incident));
-  if (!survives)
-    fail_meshes(error, failures_.scope() == FailureScope::kOneMesh ? &failure : nullptr);
-}
-
-void Cluster::lost(const Error& error) {
-  if (!failures_.record_cluster_loss(error)) return;
-  fail_meshes(error, nullptr);
-  head_.give_up(error);
-  system_.declare_dead(head_.process().id, error);
-  if (options_.on_lost) options_.on_lost(error);
-}
-
-void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
-  const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
-  for (const ProcessId process : dead) system_.declare_dead(process, error);
-  const std::vector<MeshProcesses> meshes = meshes_.meshes();
-  const MeshKey failed{failure.incident.mesh, failure.incident.epoch};
-  if (std::ranges::none_of(meshes, [&](const MeshProcesses& mesh) { return mesh.key == failed; }))
-    return;
-  for (const MeshProcesses& mesh : meshes)
-    for (const DeviceProcess& member : mesh.processes)
-      if (!dead.contains(member.process.id)) system_.fail_calls(member.process.id, error);
-}
-
-void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
-  std::vector<ProcessId> processes;
-  if (only != nullptr) processes = only->mesh_processes;
-  else
-    for (const MeshProcesses& mesh : meshes_.meshes())
-      for (const DeviceProcess& member : mesh.processes) processes.push_back(member.process.id);
-  for (const ProcessId process : processes) system_.declare_dead(process, error);
 }
 
 }  // namespace weft::actors

@@ -17,9 +17,11 @@
 #include "actors/cluster/head_link.h"
 #include "actors/cluster/leaving_hosts.h"
 #include "actors/cluster/mesh_registry.h"
+#include "actors/cluster/mesh_supervisor.h"
 #include "actors/cluster/operator_reports.h"
 #include "actors/cluster/revocable_target.h"
 #include "actors/cluster/run_events.h"
+#include "actors/cluster/spawn_options.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/head_notifications.h"
 #include "actors/head/run_messages.h"
@@ -27,16 +29,6 @@
 #include "actors/system/system.h"
 
 namespace weft::actors {
-
-/// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
-/// the order of joining.
-struct MeshPlacement {
-  std::vector<std::string> hosts;
-  /// Environment of the device processes, "KEY=VALUE", added to the cluster's own.
-  std::vector<std::string> environment = {};
-  /// Device of each process that is to start, by rank; empty: the head chooses among `hosts`.
-  std::vector<HostDevice> places = {};
-};
 
 struct ClusterOptions {
   std::string name = "driver";  ///< shown in the head's list of owners
@@ -91,25 +83,35 @@ class Cluster final {
   /// Starts one device process per rank, and an actor T in each, constructed with (Context&,
   /// args...).
   ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
-  ///                                          MeshPlacement{{"worker0"}}, config);
+  ///                                          {.place = {{"worker0"}}}, config);
   /// The actors and their processes end when the ActorMesh is destroyed. Throws the errors of
   /// Head::spawn.
   template <typename T, typename... Args>
-  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const MeshPlacement& where,
+  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const SpawnOptions& options,
                      Args&&... args) {
     MeshKey ignored;
-    return spawn<T>(ignored, name, shape, where, std::forward<Args>(args)...);
+    return spawn<T>(ignored, name, shape, options, std::forward<Args>(args)...);
+  }
+  /// Like spawn(), for one actor.
+  template <typename T, typename... Args>
+  OwnedActor<T> spawn(const std::string& name, const SpawnOptions& options, Args&&... args) {
+    return OwnedActor<T>(spawn<T>(name, MeshShape(), options, std::forward<Args>(args)...));
   }
   /// Like spawn(), and returns the mesh's key for renew().
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
-                     const MeshPlacement& where, Args&&... args) {
-    const Acquired acquired = acquire(name, shape, where);
+                     const SpawnOptions& options, Args&&... args) {
+    const Acquired acquired = acquire(name, shape, options.place);
     key = acquired.key;
     return guarded(acquired.key, [&] {
-      ActorMesh<T> mesh =
-          system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);
-      mesh.on_stopped([this, key = acquired.key] { release(key); });
+      SpawnedActors actors =
+          system_.spawn_actors({interface_version<T>(), name, shape,
+                                encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))},
+                               acquired.processes);
+      if (options.supervised()) actors = supervise(acquired.key, std::move(actors), options);
+      ActorMesh<T> mesh(system_.handle_of<T>(actors));
+      mesh.on_stopping([this, key = acquired.key] { end_supervision(key); });
+      mesh.on_stopped([this, key = acquired.key] { release_last(key); });
       return mesh;
     });
   }
@@ -201,6 +203,17 @@ class Cluster final {
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const MeshPlacement& where) const;
   void release(const MeshKey& key);
+  // Supervision (cluster_failures.cc).
+  class Actions;
+  std::unique_ptr<SupervisorActions> make_actions();
+  /// Supervises the actors of a mesh. Returns them with this process as their owner.
+  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors, const SpawnOptions& options);
+  /// Ends the supervision of a mesh that was spawned under this key, if it is supervised.
+  void end_supervision(const MeshKey& spawned);
+  /// Releases the last epoch of a mesh that was spawned under this key.
+  void release_last(const MeshKey& spawned);
+  /// Fails a mesh that is not restarted again.
+  void supervised_mesh_failed(const Incident& incident, const Error& error);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
   JoinReply register_driver(const ProcessRef& head);
@@ -248,6 +261,10 @@ class Cluster final {
   DataNetworks networks_;
   HeadLink head_;
   LeavingHosts leaving_;
+  const std::unique_ptr<SupervisorActions> actions_;
+  MeshSupervisor supervisor_;
+  Mutex last_keys_mutex_;
+  std::map<MeshKey, MeshKey> last_keys_;  // of meshes that were supervised, by first key; guarded
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

@@ -54,10 +54,11 @@ struct MeshRequest {
   std::uint64_t memory_cap = 0;          ///< Cap of each of them, in bytes; 0: none.
   /// Device of each process to start, by rank. Empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
+  std::uint64_t run = 0;  ///< See SystemOptions::run.
   static constexpr auto fields =
       weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
                    &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment,
-                   &MeshRequest::memory_cap, &MeshRequest::places);
+                   &MeshRequest::memory_cap, &MeshRequest::places, &MeshRequest::run);
 };
 
 /// Processes of a mesh that the head has started, by rank.

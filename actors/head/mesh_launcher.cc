@@ -80,6 +80,7 @@ task<std::vector<DeviceProcess>> MeshLauncher::launch(
     request.environment = mesh.request.environment;
     request.memory_cap = mesh.request.memory_cap;
     request.owner = mesh.owner;
+    request.run = mesh.request.run;
     request.devices.push_back({rank, mesh.places[rank].device, actor_label(mesh.request, rank)});
   }
   return launch_all(std::move(requests));

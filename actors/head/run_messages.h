@@ -26,6 +26,8 @@ struct RunDescription {
       {};  ///< New path of the earlier run that lay at `out`; may be empty.
   /// Returns a text that identifies the run; empty if it has no results.
   std::string id() const { return out.empty() ? "" : machine + ":" + out; }
+  /// Returns a number made from id(), for SystemOptions::run; 0 if the run has no results.
+  std::uint64_t number() const { return out.empty() ? 0 : fingerprint_of(id()); }
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
                    &RunDescription::launch, &RunDescription::restart_count,

@@ -54,6 +54,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.log = log;
   // hash of this very file, which the agent has just checked
   options.binary_hash = arguments.get_or("sha256", "");
+  options.run = arguments.number("run");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
   options.keep_actors_without_owner = true;

@@ -23,9 +23,10 @@ constexpr auto kRootCauseTimeout = std::chrono::milliseconds(500);
 /// Time for the answer to a cancel request to leave before the process ends.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
-SystemOptions system_options_of(const DriverTask& task) {
+SystemOptions system_options_of(const DriverTask& task, const RunDescription& description) {
   SystemOptions options;
   options.name = task.name;
+  options.run = description.number();
   options.token = task.token;
   task.protection.apply(Address::parse(task.run.head), options);
   options.log = Log::standard_error(task.config.log_level);
@@ -108,8 +109,11 @@ ProcessConfig ProcessConfig::of(const AppRun& run) {
 
 int drive_cluster(const AppMain::Drive& drive, DriverInterruption& interruption, DriverTask task,
                   const RevocableTarget<Cluster>& target) {
-  System system(system_options_of(task));
   ClusterOptions options = cluster_options_of(task);
+  System system(system_options_of(task, options.description));
+  const Address head = Address::parse(task.run.head);
+  // Others reach the driver's actors through handles that it passes on.
+  system.listen({local_address_towards(head), 0});
   options.on_cancel = [&interruption, &system](bool now) {
     const DriverInterruption::Cancelled cancelled = interruption.cancel(now);
     if (cancelled.ends_at_once)
@@ -117,7 +121,7 @@ int drive_cluster(const AppMain::Drive& drive, DriverInterruption& interruption,
     return cancelled.doing;
   };
   const bool restartable = options.description.restartable;
-  Cluster cluster(system, Address::parse(task.run.head), std::move(options));
+  Cluster cluster(system, head, std::move(options));
   const RevocableTarget<Cluster>::Binding binding(target, cluster);
   std::vector<std::string> names;
   if (!task.run.config.empty())

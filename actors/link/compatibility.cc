@@ -18,33 +18,13 @@ std::optional<Reject> find_incompatibility(const PeerDescription& self,
     return Reject{ErrorCode::kInvalidArgument,
                   fmt::format("{} connected to its own address", describe(self)),
                   "give the address of another process", false, self.process.id};
-  if (!self.binary_hash.empty() && !other.binary_hash.empty() &&
-      self.binary_hash != other.binary_hash)
+  if (self.run != 0 && self.run == other.run && self.binary_hash != other.binary_hash)
     return Reject{ErrorCode::kIncompatible,
-                  fmt::format("{} and {} run different executables: SHA-256 {}... and {}...",
+                  fmt::format("{} and {} are of one run, but run different executables: SHA-256 "
+                              "{}... and {}...",
                               describe(self), describe(other), self.binary_hash.substr(0, 12),
                               other.binary_hash.substr(0, 12)),
                   "copy the same executable to both hosts and start again", false, self.process.id};
-  for (const InterfaceVersion& mine : self.interfaces) {
-    for (const InterfaceVersion& theirs : other.interfaces) {
-      if (mine.name != theirs.name) continue;
-      if (mine.version != theirs.version)
-        return Reject{
-            ErrorCode::kIncompatible,
-            fmt::format("interface '{}' has version {} in {} and version {} in {}", mine.name,
-                        mine.version, describe(self), theirs.version, describe(other)),
-            "build both from the same source", false, self.process.id};
-      if (mine.fingerprint != theirs.fingerprint)
-        return Reject{ErrorCode::kIncompatible,
-                      fmt::format("interface '{}' version {} differs between {} (fingerprint "
-                                  "{:016x}) and {} (fingerprint "
-                                  "{:016x}): a method, an argument or a field was "
-                                  "added, removed, renamed or retyped",
-                                  mine.name, mine.version, describe(self), mine.fingerprint,
-                                  describe(other), theirs.fingerprint),
-                      "build both from the same source", false, self.process.id};
-    }
-  }
   return std::nullopt;
 }
 

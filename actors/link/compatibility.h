@@ -16,9 +16,9 @@ inline constexpr const char* kTokenHint =
 /// Returns e.g. "worker0/device1 (gpt, pid 4121)". Safe to print, even for an untrusted peer.
 std::string describe(const PeerDescription& side);
 
-/// Returns why `self` must refuse `other`, or nullopt. Interfaces that both know must be equal; two
-/// apps must be the same executable. The refusal names both sides, the difference and the remedy.
-/// Pure.
+/// Returns why `self` must refuse `other`, or nullopt. Processes of one run must run the same
+/// executable. Interfaces are compared later, per handle and per call. The refusal names both
+/// sides, the difference and the remedy. Pure.
 std::optional<Reject> find_incompatibility(const PeerDescription& self,
                                            const PeerDescription& other);
 

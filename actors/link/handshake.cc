@@ -29,9 +29,9 @@ void Handshake::start(PeerDescription self) {
   if (own.size() > kMaxBody)
     return finish(Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("{}: its handshake message has {} bytes ({} interfaces); the limit before "
-                    "authentication is {} bytes; provide fewer interfaces",
-                    describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
+        fmt::format("{}: its handshake message has {} bytes; the limit before authentication is {} "
+                    "bytes; give the process a shorter name",
+                    describe(self_), own.size(), kMaxBody)));
   limit_.start_after(kTimeLimit, [this] {
     finish(
         Error(ErrorCode::kUnavailable,

@@ -18,6 +18,10 @@ Error with_call_outcome(const Error& error, const CallState& call) {
       .from(error.node(), error.actor());
 }
 
+void lose_call(const std::shared_ptr<CallState>& call, const Error& why) {
+  if (!call->owner.resend(call, why)) call->fail(with_call_outcome(why, *call));
+}
+
 bool Route::send(OutgoingCall outgoing) {
   std::unique_lock lock(mutex_);
   if (const char* problem = wait_for_queue_space(lock, outgoing)) {
@@ -32,7 +36,7 @@ bool Route::send(OutgoingCall outgoing) {
   if (closed_) {
     const Error error = *closed_;
     lock.unlock();
-    if (outgoing.state) outgoing.state->fail(with_call_outcome(error, *outgoing.state));
+    if (outgoing.state) lose_call(outgoing.state, error);
     return false;
   }
   const bool answer_awaited = outgoing.state != nullptr;
@@ -165,7 +169,7 @@ void Route::close(const Error& reason) {
     targets_.clear();
   }
   queue_space_.notify_all();
-  for (const auto& state : held) state->fail(with_call_outcome(reason, *state));
+  for (const auto& state : held) lose_call(state, reason);
 }
 
 std::size_t Route::held() const {

@@ -31,14 +31,28 @@ struct ProcessRef {
   friend bool operator==(const ProcessRef&, const ProcessRef&) = default;
 };
 
+/// Interface of a class of actors, as one program knows it. Equal if both programs declare the same
+/// methods, arguments and results.
+struct InterfaceVersion {
+  std::string name;
+  std::uint32_t version = 0;
+  std::uint64_t fingerprint = 0;
+
+  static constexpr auto fields = weft::fields(&InterfaceVersion::name, &InterfaceVersion::version,
+                                              &InterfaceVersion::fingerprint);
+  friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
+};
+
 /// Reference to an actor, as sent in messages. System::ref() makes it callable.
 struct ActorAddress {
   ProcessRef process;
   ActorId actor;
   std::string label;  ///< Display name: "front[data=0,tensor=1]".
+  /// Process that restarts the actor after a death and knows where it is now; id 0: none.
+  ProcessRef owner = {};
 
-  static constexpr auto fields =
-      weft::fields(&ActorAddress::process, &ActorAddress::actor, &ActorAddress::label);
+  static constexpr auto fields = weft::fields(&ActorAddress::process, &ActorAddress::actor,
+                                              &ActorAddress::label, &ActorAddress::owner);
   friend bool operator==(const ActorAddress&, const ActorAddress&) = default;
 };
 

@@ -13,11 +13,12 @@ struct Process {
   pid @4 :Int32;
   binaryName @5 :Text;
   binaryHash @6 :Text; # SHA-256 of the app's executable; empty: not an app
-  interfaces @7 :List(InterfaceVersion);
+  interfaces @7 :List(InterfaceVersion); # not used any more: each handle and each call names its interface
   minor @8 :UInt8;     # of the protocol; both sides use the lower one
   nonce @9 :Data;      # 32 random bytes, of this connection
   tokenId @10 :UInt64; # which token it proves; 0: its cluster's
   hasAes @11 :Bool;    # its processor has AES instructions: where both have them, AES-256-GCM encrypts
+  run @12 :UInt64;     # run that it belongs to; 0: none
 }
 
 struct InterfaceVersion {

@@ -109,8 +109,7 @@ ErrorCode error_code(std::uint16_t code) {
 std::size_t introduction_words(const PeerDescription& from) {
   std::size_t bytes = from.process.name.size() + from.process.address.host.size() +
                       from.binary_name.size() + from.binary_hash.size() + from.nonce.size();
-  for (const auto& entry : from.interfaces) bytes += entry.name.size();
-  return words_for(33 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
+  return words_for(34, bytes, 7);
 }
 
 void fill_introduction(wire::Process::Builder to, const PeerDescription& from) {
@@ -125,12 +124,7 @@ void fill_introduction(wire::Process::Builder to, const PeerDescription& from) {
   to.setNonce(data_of(from.nonce));
   to.setTokenId(from.token_id);
   to.setHasAes(from.has_aes);
-  auto list = to.initInterfaces(static_cast<unsigned>(from.interfaces.size()));
-  for (unsigned i = 0; i < list.size(); ++i) {
-    list[i].setName(text_of(from.interfaces[i].name));
-    list[i].setVersion(from.interfaces[i].version);
-    list[i].setFingerprint(from.interfaces[i].fingerprint);
-  }
+  to.setRun(from.run);
 }
 
 PeerDescription read_introduction(wire::Process::Reader from) {
@@ -149,9 +143,7 @@ PeerDescription read_introduction(wire::Process::Reader from) {
     throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(),
                 to.nonce.size());
   std::memcpy(to.nonce.data(), from.getNonce().begin(), to.nonce.size());
-  for (const auto entry : from.getInterfaces())
-    to.interfaces.push_back(
-        {string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
+  to.run = from.getRun();
   return to;
 }
 

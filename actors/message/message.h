@@ -33,14 +33,6 @@ enum class MessageKind : std::uint8_t {
 /// Returns "call", "reply", ...
 std::string_view to_string(MessageKind kind);
 
-/// Interface that a process hosts or uses.
-struct InterfaceVersion {
-  std::string name;
-  std::uint32_t version = 0;
-  std::uint64_t fingerprint = 0;
-  friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
-};
-
 /// Process that a dialler expects: a head, one certain process, or, by default, any process.
 struct ExpectedPeer {
   bool head = false;
@@ -54,7 +46,8 @@ struct PeerDescription {
   std::int32_t pid = 0;
   std::string binary_name;
   std::string binary_hash;
-  std::vector<InterfaceVersion> interfaces;
+  /// Id of the run that the process belongs to; 0: none.
+  std::uint64_t run = 0;
   /// Minor version of the protocol. Both sides use the lower one and send nothing newer.
   std::uint8_t minor = kProtocolMinor;
   /// Process that a Hello is for. All others refuse.

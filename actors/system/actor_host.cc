@@ -16,7 +16,8 @@ namespace weft::actors {
 class ActorHost::Frame final : public CallFrame {
  public:
   Frame(const ActorHost& host, Envelope envelope)
-      : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
+      : CallFrame(host.mailbox_, std::move(envelope), host.context_.decode_context()),
+        host_(host) {}
 
   /// Returns a snapshot of the call. Any thread.
   RunningHandler survey(TimePoint now) const {

@@ -32,6 +32,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
     Provider provider;
     ProcessId owner;
     MailboxLimits limits;
+    RestartInfo restart;
     /// Runs a function later, on the I/O thread.
     Wakeup::Schedule schedule;
     Log log;

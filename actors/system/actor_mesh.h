@@ -11,8 +11,8 @@
 
 namespace weft::actors {
 
-/// Handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive.
-/// Results are in row-major order of its shape.
+/// Handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive, and
+/// that travels like ActorRef. Results are in row-major order of its shape.
 ///
 ///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
 ///   mesh.slice({{"data", 0}}).tell<&Trainer::log>("hello");
@@ -23,6 +23,8 @@ template <typename T>
 class MeshRef final {
  public:
   using Addresses = std::vector<std::shared_ptr<const ActorAddress>>;
+  /// Makes an empty handle, which only can be assigned.
+  MeshRef() = default;
   MeshRef(System& system, std::string name, MeshShape shape, Addresses actors)
       : system_(&system),
         name_(std::move(name)),
@@ -32,6 +34,7 @@ class MeshRef final {
   const std::string& name() const { return name_; }
   const MeshShape& shape() const { return shape_; }
   std::int64_t size() const { return actors_.size(); }
+  explicit operator bool() const { return system_ != nullptr; }
 
   /// Returns the actors at a part of some axes. slice({{"data", 0}}) drops the axis;
   /// slice({{"data", 0, 2}}) keeps it.
@@ -93,7 +96,8 @@ class MeshRef final {
   template <auto Member, typename... Arguments>
   std::vector<std::shared_ptr<CallState>> call_each(Arguments&&... arguments) const;
 
-  System* system_;
+  friend struct weft::codec<MeshRef>;
+  System* system_ = nullptr;
   std::string name_;
   MeshShape shape_;
   Addresses actors_;
@@ -113,12 +117,14 @@ class ActorMesh final {
   ActorMesh(ActorMesh&& other) noexcept
       : mesh_(std::move(other.mesh_)),
         owned_(std::exchange(other.owned_, false)),
+        on_stopping_(std::move(other.on_stopping_)),
         on_stopped_(std::move(other.on_stopped_)) {}
   ActorMesh& operator=(ActorMesh&& other) noexcept {
     if (this != &other) {
       release();
       mesh_ = std::move(other.mesh_);
       owned_ = std::exchange(other.owned_, false);
+      on_stopping_ = std::move(other.on_stopping_);
       on_stopped_ = std::move(other.on_stopped_);
     }
     return *this;
@@ -157,6 +163,8 @@ class ActorMesh final {
     return mesh_.template scatter<Member>(per_rank);
   }
 
+  /// Runs `callback` before the actors are stopped, e.g. to end restarts.
+  void on_stopping(std::function<void()> callback) { on_stopping_ = std::move(callback); }
   /// Runs `callback` once the actors have been stopped, by stop() or by the destructor, e.g. to
   /// return their processes.
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
@@ -166,6 +174,7 @@ class ActorMesh final {
   void stop() {
     if (!std::exchange(owned_, false)) return;
     const auto tell = std::exchange(on_stopped_, nullptr);
+    if (const auto stopping = std::exchange(on_stopping_, nullptr)) stopping();
     try {
       mesh_.stop();
     } catch (...) {
@@ -184,6 +193,7 @@ class ActorMesh final {
  private:
   void release() noexcept {
     if (!std::exchange(owned_, false)) return;
+    if (on_stopping_) on_stopping_();
     try {
       mesh_.stop(std::chrono::seconds(2));
     } catch (const Error&) {
@@ -194,7 +204,67 @@ class ActorMesh final {
 
   MeshRef<T> mesh_;
   bool owned_ = true;
+  std::function<void()> on_stopping_;
   std::function<void()> on_stopped_;
 };
 
+/// Owner of one actor, which stops when it is destroyed; see ActorMesh. Move-only. Its ref() may be
+/// copied and sent.
+template <typename T>
+class OwnedActor final {
+ public:
+  /// `mesh`: a mesh of one.
+  explicit OwnedActor(ActorMesh<T> mesh) : mesh_(std::move(mesh)) {}
+
+  ActorRef<T> ref() const { return mesh_.rank(0); }
+  const std::string& name() const { return mesh_.name(); }
+  ActorRef<T> within(Nanoseconds time) const { return ref().within(time); }
+  template <auto Member, typename... Arguments>
+  auto call(Arguments&&... arguments) const {
+    return ref().template call<Member>(std::forward<Arguments>(arguments)...);
+  }
+  template <auto Member, typename... Arguments>
+  bool tell(Arguments&&... arguments) const {
+    return ref().template tell<Member>(std::forward<Arguments>(arguments)...);
+  }
+  /// Stops the actor and blocks until it has ended.
+  void stop() { mesh_.stop(); }
+
+ private:
+  ActorMesh<T> mesh_;
+};
+
 }  // namespace weft::actors
+
+/// Codec of handles of meshes and slices; see the codec of ActorRef.
+template <typename T>
+struct weft::codec<weft::actors::MeshRef<T>> {
+  using Ref = actors::MeshRef<T>;
+  static constexpr std::size_t kMinBytes = 1;
+  static constexpr std::uint64_t kFingerprint = fingerprint_of("mesh handle");
+  static void write(ByteWriter& writer, const Ref& mesh) {
+    write_value(writer, static_cast<bool>(mesh));
+    if (!mesh) return;
+    write_value(writer, actors::interface_version<T>());
+    write_value(writer, mesh.name_);
+    write_value(writer, mesh.shape_);
+    writer.write_count(mesh.actors_.size());
+    for (const auto& actor : mesh.actors_)
+      write_value(writer, actors::internal::address_for_peers(*mesh.system_, *actor));
+  }
+  static Ref read(ByteReader& reader) {
+    if (!read_value<bool>(reader)) return Ref();
+    const auto interface = read_value<actors::InterfaceVersion>(reader);
+    auto name = read_value<std::string>(reader);
+    actors::internal::check_handle(interface, actors::interface_version<T>(), name);
+    auto shape = read_value<MeshShape>(reader);
+    typename Ref::Addresses actors;
+    for (auto& address : read_value<std::vector<actors::ActorAddress>>(reader))
+      actors.push_back(std::make_shared<const actors::ActorAddress>(std::move(address)));
+    shape.check();
+    if (shape.size() != std::ssize(actors))
+      reader.fail("a mesh with more or fewer actors than ranks");
+    return Ref(actors::internal::system_of(reader), std::move(name), std::move(shape),
+               std::move(actors));
+  }
+};

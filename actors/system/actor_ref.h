@@ -14,8 +14,8 @@ class System;
 /// Placeholder for the system's default deadline.
 inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
 
-/// Handle of one actor of class T: a plain value that keeps nothing alive. Messages cannot carry
-/// it, but its address().
+/// Handle of one actor of class T: a plain value that keeps nothing alive. It travels: arguments,
+/// results and their fields can be handles. The receiver connects when it first calls the actor.
 ///
 ///   Future<Report> report = trainer.call<&Trainer::step>(plan);       // sent here
 ///   trainer.within(10min).call<&Trainer::save>("out").get();
@@ -55,10 +55,49 @@ class ActorRef final {
   explicit operator bool() const { return address_ != nullptr; }
 
  private:
+  friend struct weft::codec<ActorRef>;
   System* system_ = nullptr;
   // shared by copies of the handle and by pending calls
   std::shared_ptr<const ActorAddress> address_;
   Nanoseconds within_ = kDefaultDeadline;
 };
 
+namespace internal {
+
+/// Returns the system to which handles in decoded bytes belong. Throws Error(kInvalidArgument) if
+/// the bytes are no argument and no result of a call.
+System& system_of(const ByteReader& reader);
+/// Returns the address with which other processes reach an actor: with the port on which this
+/// process listens now, if the actor is here.
+ActorAddress address_for_peers(const System& system, const ActorAddress& address);
+/// Throws Error(kIncompatible) unless a handle's interface is the one that this program declares.
+/// `label`: names the actor in the error.
+void check_handle(const InterfaceVersion& sent, const InterfaceVersion& own,
+                  const std::string& label);
+
+}  // namespace internal
+
 }  // namespace weft::actors
+
+/// Codec of handles: the address and the interface. The fingerprint does not cover T, whose methods
+/// may take handles of T: each handle is compared when it is read.
+template <typename T>
+struct weft::codec<weft::actors::ActorRef<T>> {
+  using Ref = actors::ActorRef<T>;
+  static constexpr std::size_t kMinBytes = 1;
+  static constexpr std::uint64_t kFingerprint = fingerprint_of("actor handle");
+  static void write(ByteWriter& writer, const Ref& ref) {
+    write_value(writer, static_cast<bool>(ref));
+    if (!ref) return;
+    write_value(writer, actors::interface_version<T>());
+    write_value(writer, actors::internal::address_for_peers(*ref.system_, ref.address()));
+  }
+  static Ref read(ByteReader& reader) {
+    if (!read_value<bool>(reader)) return Ref();
+    const auto interface = read_value<actors::InterfaceVersion>(reader);
+    auto address = read_value<actors::ActorAddress>(reader);
+    actors::internal::check_handle(interface, actors::interface_version<T>(), address.label);
+    return Ref(actors::internal::system_of(reader),
+               std::make_shared<const actors::ActorAddress>(std::move(address)));
+  }
+};

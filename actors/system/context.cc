@@ -11,6 +11,10 @@ ActorAddress Context::self() const {
   return address;
 }
 
+DecodeContext* Context::decode_context() const { return &system_; }
+
+const RestartInfo& Context::restart_info() const { return host_.options().restart; }
+
 ProcessRef Context::caller() const {
   const CallFrame* frame = host_.current();
   return frame ? frame->envelope().route->peer() : system_.self();

@@ -20,6 +20,8 @@ namespace weft::actors {
 
 class ActorHost;
 class System;
+template <typename T>
+class ActorRef;
 
 /// Position of an actor in its mesh. An actor that is hosted alone has a mesh of one without axes.
 struct MeshPosition {
@@ -30,6 +32,15 @@ struct MeshPosition {
   std::vector<std::int64_t> coordinates() const { return shape.coordinates(rank); }
   static constexpr auto fields =
       weft::fields(&MeshPosition::mesh, &MeshPosition::shape, &MeshPosition::rank);
+};
+
+/// Reason why an actor was constructed again.
+struct RestartInfo {
+  std::uint64_t epoch = 0;    ///< Epoch of its mesh.
+  std::uint32_t attempt = 0;  ///< Number of this restart; 0: the first incarnation.
+  std::string incident = {};  ///< "worker1 device 0 died: SIGKILL"
+  static constexpr auto fields =
+      weft::fields(&RestartInfo::epoch, &RestartInfo::attempt, &RestartInfo::incident);
 };
 
 /// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
@@ -55,11 +66,18 @@ class Context final {
   Context& operator=(const Context&) = delete;
 
   System& system() const { return system_; }
+  /// Returns the object to which decoded handles belong: the system.
+  DecodeContext* decode_context() const;
   /// Returns this actor's address, with the current listening address of the process.
   ActorAddress self() const;
+  /// Returns a handle of this actor, to pass on. `T`: its class.
+  template <typename T>
+  ActorRef<T> handle() const;
   /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
   const MeshPosition& place() const { return place_; }
+  /// Returns why the actor was constructed again; attempt 0: it is the first incarnation.
+  const RestartInfo& restart_info() const;
 
   // State of the running handler; outside of handlers (constructor, posted tasks) of the actor.
   /// Returns the calling process.

@@ -9,10 +9,9 @@
 
 #include "actors/call/method_table.h"
 #include "actors/message/message.h"
+#include "actors/system/context.h"
 
 namespace weft::actors {
-
-class Context;
 
 /// Type-erased actor object. Owned by its host; made, used and destroyed on the actor's thread.
 using ActorObject = std::unique_ptr<void, void (*)(void*)>;
@@ -33,18 +32,12 @@ ActorObject erase_type(std::unique_ptr<T> actor) {
 
 }  // namespace internal
 
-template <ActorClass T>
-InterfaceVersion interface_version() {
-  using List = std::remove_cvref_t<decltype(T::endpoints)>;
-  return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
-}
-
 /// Returns a provider whose `make` gives a std::unique_ptr<T> from context and arguments.
 template <ActorClass T, typename Make>
 Provider make_provider(Make make) {
   return {interface_version<T>(), kMethodTable<T>,
           [make = std::move(make)](Context& context, std::span<const std::byte> arguments) {
-            auto decoded = decode<ConstructorArgumentsOf<T>>(arguments);
+            auto decoded = decode<ConstructorArgumentsOf<T>>(arguments, context.decode_context());
             return internal::erase_type<T>(std::apply(
                 [&](auto&... argument) { return make(context, std::move(argument)...); }, decoded));
           }};

@@ -37,7 +37,8 @@ std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interfa
                                                  const MeshPosition& place,
                                                  const ProcessRef& process,
                                                  std::vector<std::byte> arguments,
-                                                 bool adopt_existing, Nanoseconds within) {
+                                                 bool adopt_existing, Nanoseconds within,
+                                                 const RestartInfo& info) {
   const SpawnRequest request{
       interface.name,
       interface.version,
@@ -45,7 +46,8 @@ std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interfa
       place.mesh + to_string(place.shape, place.shape.coordinates(place.rank)),
       place,
       std::move(arguments),
-      adopt_existing};
+      adopt_existing,
+      info};
   return impl_->calls.call(system_actor_of(process, request.label),
                            adopt_existing ? "take over" : "construct",
                            system_call(SystemMethod::kSpawn, encode(request)), within);
@@ -68,22 +70,23 @@ std::vector<std::shared_ptr<const ActorAddress>> System::adopt_actors(
   return actors;
 }
 
-std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
-    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-    const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
-    std::vector<std::shared_ptr<const ActorAddress>> kept) {
-  kept.resize(processes.size());
+SpawnedActors System::spawn_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes,
+                                   const RestartInfo& info) {
+  const MeshShape& shape = actors.shape;
   if (std::ssize(processes) != shape.size())
     throw_error(ErrorCode::kInvalidArgument,
-                "mesh {}{} needs {} processes, one per rank, and {} are given", name,
+                "mesh {}{} needs {} processes, one per rank, and {} are given", actors.name,
                 to_string(shape), shape.size(), processes.size());
+  actors.addresses.resize(processes.size());
   std::vector<std::shared_ptr<CallState>> calls(processes.size());
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-    if (kept[rank] && kept[rank]->process.id == processes[rank].id) continue;
-    calls[rank] = request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
-                                processes[rank], arguments, false, kDefaultDeadline);
+    const auto& kept = actors.addresses[rank];
+    if (kept && kept->process.id == processes[rank].id) continue;
+    calls[rank] =
+        request_actor(actors.interface, {actors.name, shape, static_cast<std::int64_t>(rank)},
+                      processes[rank], actors.arguments, false, kDefaultDeadline, info);
   }
-  std::vector<std::shared_ptr<const ActorAddress>> actors = std::move(kept), spawned;
+  std::vector<std::shared_ptr<const ActorAddress>> spawned;
   std::optional<Error> first;
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     const auto& call = calls[rank];
@@ -95,8 +98,11 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
                                                          call->error()->message()))
                     .from(call->error()->node(), call->error()->actor());
     } else {
-      actors[rank] = std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply()));
-      spawned.push_back(actors[rank]);
+      auto address = decode<ActorAddress>(call->reply());
+      // The actors of a rank have one owner.
+      if (actors.addresses[rank]) address.owner = actors.addresses[rank]->owner;
+      actors.addresses[rank] = std::make_shared<const ActorAddress>(std::move(address));
+      spawned.push_back(actors.addresses[rank]);
     }
   }
   if (!first) return actors;

@@ -26,9 +26,9 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       failures(options, timers, links, refusals),
       actors(system, options, loop, timers, identity),
       local(std::make_shared<LocalRoute>(identity, actors, incoming, calls)),
-      calls(options, loop, identity, links, dialer, actors, local),
+      calls(system, options, loop, timers, identity, links, dialer, actors, relocations, local),
       surveys(identity, links, actors, calls),
-      incoming(loop, identity, links, token, actors, surveys),
+      incoming(loop, timers, identity, links, token, actors, relocations, surveys),
       loop("weft-io", options.io_share) {
   local->open();
   loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
@@ -70,6 +70,7 @@ void System::Impl::on_dropped(Link& link, const Error& reason, DisconnectCause h
 }
 
 void System::Impl::shut_down() {
+  calls.stop_resending();
   actors.stop();
   acceptor.close();
   const Error reason(ErrorCode::kCancelled, fmt::format("{} is shutting down", identity.name()));
@@ -101,14 +102,39 @@ System::System(SystemOptions options) : impl_(std::make_unique<Impl>(*this, std:
 
 System::~System() { impl_->shut_down(); }
 
-void System::provide(Provider provider) {
-  use(provider.interface);
-  impl_->actors.provide(std::move(provider));
+void System::provide(Provider provider) { impl_->actors.provide(std::move(provider)); }
+
+namespace internal {
+
+System& system_of(const ByteReader& reader) {
+  if (auto* system = dynamic_cast<System*>(reader.context())) return *system;
+  throw_error(ErrorCode::kInvalidArgument,
+              "the bytes hold a handle of an actor, which only a call can carry: read it in the "
+              "handler or from the Future of that call");
 }
 
-void System::use(InterfaceVersion interface) {
-  impl_->identity.add_interface(std::move(interface));
+ActorAddress address_for_peers(const System& system, const ActorAddress& address) {
+  ActorAddress result = address;
+  if (ProcessRef self = system.self(); self.id == address.process.id)
+    result.process = std::move(self);
+  return result;
 }
+
+void check_handle(const InterfaceVersion& sent, const InterfaceVersion& own,
+                  const std::string& label) {
+  if (sent == own) return;
+  if (sent.name != own.name)
+    throw_error(ErrorCode::kIncompatible,
+                "a handle of {} with interface '{}' came in place of one with interface '{}'; pass "
+                "an actor of the class that the method takes",
+                label, sent.name, own.name);
+  throw_error(ErrorCode::kIncompatible,
+              "the handle of {} has interface '{}' version {} (fingerprint {:016x}), and this "
+              "program knows version {} (fingerprint {:016x}); build both from the same source",
+              label, sent.name, sent.version, sent.fingerprint, own.version, own.fingerprint);
+}
+
+}  // namespace internal
 
 Address System::listen(const Address& address) {
   impl_->token.require();
@@ -153,6 +179,35 @@ void System::declare_dead(ProcessId process, const Error& error) {
 
 void System::fail_calls(ProcessId process, const Error& error) {
   impl_->calls.cancel_all_of(process, error);
+}
+
+void System::supervise(const ActorAddress& actor) { impl_->relocations.watch(ActorKey::of(actor)); }
+
+void System::restart_begins(const ActorAddress& actor) {
+  impl_->relocations.confirm(ActorKey::of(actor));
+}
+
+void System::restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now) {
+  const ActorKey before = ActorKey::of(actor);
+  if (now.ok() && ActorKey::of(now.value()) == before) return impl_->relocations.withdraw(actor);
+  impl_->relocations.confirm(before);
+  impl_->relocations.finish(before, now);
+}
+
+std::shared_ptr<const ActorAddress> System::present_address(
+    const std::shared_ptr<const ActorAddress>& actor) const {
+  if (actor->owner.id == ProcessId()) return actor;
+  try {
+    if (auto now = impl_->relocations.current(*actor, [](const Outcome<ActorAddress>&) {}))
+      return std::make_shared<const ActorAddress>(std::move(*now));
+  } catch (const Error&) {
+    // It is lost; a call at its last address says so.
+  }
+  return actor;
+}
+
+void System::end_supervision(const ActorAddress& actor, const Error& why) {
+  impl_->relocations.unwatch(ActorKey::of(actor), why);
 }
 
 void System::on_refused(std::function<void(const std::string&)> callback) {
@@ -204,7 +259,7 @@ std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress
   return impl_->calls.call(target, method.name,
                            Call{0, target->actor, method.fingerprint, method.index, method.urgent,
                                 0, std::move(arguments)},
-                           within);
+                           within, method.idempotent);
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
@@ -215,12 +270,14 @@ bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Metho
 
 std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target,
                                               Nanoseconds within) {
-  return call_system(target, static_cast<std::uint32_t>(SystemMethod::kStop), "stop", within);
+  return call_system(present_address(target), static_cast<std::uint32_t>(SystemMethod::kStop),
+                     "stop", within);
 }
 
 std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target,
                                               Nanoseconds within) {
-  return call_system(target, static_cast<std::uint32_t>(SystemMethod::kReport), "report", within);
+  return call_system(present_address(target), static_cast<std::uint32_t>(SystemMethod::kReport),
+                     "report", within);
 }
 
 std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,

@@ -44,9 +44,12 @@ struct SystemOptions {
     bool also_on_loopback = false;
   };
   std::optional<Pinned> pinned = {};
-  /// Executable of the app and its SHA-256. Two processes that both have a hash must have the same.
+  /// Executable of the app and its SHA-256.
   std::string binary_name;
   std::string binary_hash;
+  /// Id of the run that the process belongs to, as RunDescription::number() returns it; 0: none.
+  /// Processes of one run refuse each other unless they have the same binary_hash.
+  std::uint64_t run = 0;
   /// Host that others connect to; empty: the listening address.
   std::string advertise_host;
   /// Deadline of calls without within(...).
@@ -73,6 +76,15 @@ struct SystemOptions {
   Log log = Log::standard_error(LogLevel::kInfo);
 };
 
+/// Actors of a mesh, and what it takes to spawn them again. A value.
+struct SpawnedActors {
+  InterfaceVersion interface;
+  std::string name;  ///< Name of the mesh.
+  MeshShape shape;
+  std::vector<std::byte> arguments;  ///< Encoded arguments of the constructor.
+  std::vector<std::shared_ptr<const ActorAddress>> addresses = {};  ///< By rank; at first empty.
+};
+
 /// Actor runtime of one process: an I/O thread that never runs user code, and a thread per hosted
 /// actor.
 ///
@@ -80,12 +92,10 @@ struct SystemOptions {
 /// references that use it, and destroyed after them. The destructor stops the actors, says goodbye
 /// to peers, and fails pending calls with Error(kCancelled). Any thread, but functions that block
 /// not from the I/O thread's callbacks.
-class System final {
+class System final : public DecodeContext {
  public:
   explicit System(SystemOptions options);
-  ~System();
-  System(const System&) = delete;
-  System& operator=(const System&) = delete;
+  ~System() override;
 
   /// Lets other processes spawn actors of class T here. Call before listen() and connect().
   template <ActorClass T>
@@ -98,13 +108,6 @@ class System final {
   void provide(Make make) {
     provide(make_provider<T>(std::move(make)));
   }
-  /// Compares T's interface when connecting, although this process only calls it. Optional: every
-  /// call is checked, too.
-  template <ActorClass T>
-  void use() {
-    use(interface_version<T>());
-  }
-
   /// Accepts connections from now on. Returns the address with the chosen port. Throws
   /// Error(kUnavailable).
   Address listen(const Address& address);
@@ -157,10 +160,18 @@ class System final {
   template <ActorClass T, typename... Arguments>
   ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape,
                           const std::vector<ProcessRef>& processes, Arguments&&... arguments) {
-    auto actors =
-        spawn_actors(interface_version<T>(), name, shape, processes,
-                     encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
-    return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
+    return ActorMesh<T>(handle_of<T>(
+        spawn_actors({interface_version<T>(),
+                      name,
+                      shape,
+                      encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)),
+                      {}},
+                     processes)));
+  }
+  /// Returns a handle of spawned actors of class T.
+  template <ActorClass T>
+  MeshRef<T> handle_of(const SpawnedActors& actors) {
+    return MeshRef<T>(*this, actors.name, actors.shape, actors.addresses);
   }
 
   /// Spawns actors on those ranks of a mesh whose process has changed, e.g. after a death, and
@@ -168,14 +179,20 @@ class System final {
   template <ActorClass T, typename... Arguments>
   MeshRef<T> respawn_mesh(const MeshRef<T>& before, const std::vector<ProcessRef>& processes,
                           Arguments&&... arguments) {
-    std::vector<std::shared_ptr<const ActorAddress>> kept;
+    SpawnedActors actors{interface_version<T>(),
+                         before.name(),
+                         before.shape(),
+                         encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)),
+                         {}};
     for (ActorAddress& actor : before.addresses())
-      kept.push_back(std::make_shared<const ActorAddress>(std::move(actor)));
-    auto actors = spawn_actors(
-        interface_version<T>(), before.name(), before.shape(), processes,
-        encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)), std::move(kept));
-    return MeshRef<T>(*this, before.name(), before.shape(), std::move(actors));
+      actors.addresses.push_back(std::make_shared<const ActorAddress>(std::move(actor)));
+    return handle_of<T>(spawn_actors(std::move(actors), processes));
   }
+  /// Spawns actors on those ranks of `actors` whose process differs from that in `processes`, at
+  /// first on all. Blocks until they are constructed. Throws the first error, naming the rank,
+  /// after stopping those that were spawned.
+  SpawnedActors spawn_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes,
+                             const RestartInfo& info = {});
 
   /// Adopts the actors of a mesh that another process spawned and left
   /// (SystemOptions::keep_actors_without_owner). Ranks whose actor is missing or does not answer
@@ -193,6 +210,17 @@ class System final {
   /// Fails the calls that wait for `process` now and cancels them there. Later calls are not
   /// affected.
   void fail_calls(ProcessId process, const Error& error);
+  /// Supervises an actor whose address names this process as its owner: after the death of its
+  /// process, calls that were not sent, or are idempotent, wait until restart_ends(), here and in
+  /// other processes.
+  void supervise(const ActorAddress& actor);
+  /// Begins the restart of a supervised actor. Optional: a failed call begins it, too.
+  void restart_begins(const ActorAddress& actor);
+  /// Ends the restart of an actor: waiting and later calls go to the address `now`, which is
+  /// supervised in turn, or fail with the error.
+  void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now);
+  /// Ends the supervision of an actor. Waiting calls fail with `why`.
+  void end_supervision(const ActorAddress& actor, const Error& why);
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
   /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
   /// listen() and connect().
@@ -241,6 +269,7 @@ class System final {
     std::uint32_t index;
     std::uint64_t fingerprint;
     bool urgent;
+    bool idempotent;
   };
   std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
                                   const Method& method, Nanoseconds within,
@@ -269,24 +298,22 @@ class System final {
  private:
   std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
                                         Nanoseconds within);
+  /// Returns the last known address of an actor that may have been restarted.
+  std::shared_ptr<const ActorAddress> present_address(
+      const std::shared_ptr<const ActorAddress>& actor) const;
   void provide(Provider provider);
-  void use(InterfaceVersion interface);
   std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target,
                                          std::uint32_t method, const char* name,
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
                           std::vector<std::byte> arguments);
-  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(
-      const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
-      std::vector<std::shared_ptr<const ActorAddress>> kept = {});
   std::vector<std::shared_ptr<const ActorAddress>> adopt_actors(
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
       const std::vector<ProcessRef>& processes);
   std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface,
                                            const MeshPosition& place, const ProcessRef& process,
                                            std::vector<std::byte> arguments, bool adopt_existing,
-                                           Nanoseconds within);
+                                           Nanoseconds within, const RestartInfo& info = {});
 
   std::unique_ptr<Impl> impl_;
 };

@@ -11,7 +11,8 @@ namespace internal {
 template <typename T, auto Member>
 constexpr System::Method method_of() {
   constexpr std::uint32_t index = method_index<T, Member>();
-  return {T::endpoints.names[index], index, interface_fingerprint<T>(), T::endpoints.urgent[index]};
+  return {T::endpoints.names[index], index, interface_fingerprint<T>(), T::endpoints.urgent[index],
+          T::endpoints.idempotent[index]};
 }
 
 /// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
@@ -42,6 +43,11 @@ bool ActorRef<T>::tell(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
   return system_->tell(address_, internal::method_of<T, Member>(),
                        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+}
+
+template <typename T>
+ActorRef<T> Context::handle() const {
+  return system_.ref<T>(self());
 }
 
 template <typename T>

@@ -44,11 +44,25 @@ class ByteWriter final {
   std::vector<std::byte> bytes_;
 };
 
+/// Object to which decoded values belong, for types such as handles of actors. Each user of the
+/// codec that has such types derives its own.
+class DecodeContext {
+ public:
+  DecodeContext() = default;
+  virtual ~DecodeContext() = default;
+  DecodeContext(const DecodeContext&) = delete;
+  DecodeContext& operator=(const DecodeContext&) = delete;
+};
+
 /// Reads values from bytes that may be damaged. Every read is bounds-checked and throws
 /// Error(kDataLoss) with the position. Borrows the bytes. Not thread-safe.
 class ByteReader final {
  public:
-  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit ByteReader(std::span<const std::byte> bytes, DecodeContext* context = nullptr)
+      : bytes_(bytes), context_(context) {}
+
+  /// Returns the object to which decoded values belong; null if there is none.
+  DecodeContext* context() const { return context_; }
 
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T> T read() {
@@ -77,6 +91,7 @@ class ByteReader final {
   [[noreturn]] void fail_short(std::size_t wanted) const;
 
   std::span<const std::byte> bytes_;
+  DecodeContext* context_ = nullptr;
   std::size_t position_ = 0;
 };
 

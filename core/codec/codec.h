@@ -59,9 +59,10 @@ std::vector<std::byte> encode(const T& value) {
 }
 
 /// Decodes one T. Throws Error(kDataLoss) if `bytes` are damaged or are not exactly one T.
+/// `context`: see ByteReader::context().
 template <typename T>
-T decode(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
+T decode(std::span<const std::byte> bytes, DecodeContext* context = nullptr) {
+  ByteReader reader(bytes, context);
   T value = codec<T>::read(reader);
   reader.expect_end();
   return value;

@@ -90,7 +90,7 @@ PeerDescription of_stranger(test::Mutator& mutator) {
   it.process = {ProcessId(1 + mutator.below(1000)), "stranger", {"192.0.2.9", 4711}};
   it.pid = 99;
   it.binary_name = "gpt";
-  it.interfaces = {{"head", 1, 0x1234}};
+  it.run = 0x1234;
   it.token_id = mutator.below(2) == 0 ? 0 : mutator.below(1 << 20);
   return it;
 }

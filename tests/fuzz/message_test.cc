@@ -50,7 +50,7 @@ PeerDescription introduction() {
   it.pid = 99;
   it.binary_name = "gpt";
   it.binary_hash = std::string(64, 'a');
-  it.interfaces = {{"head", 1, 0x1234}, {"mesh.device", 1, 0x5678}};
+  it.run = 0x1234;
   return it;
 }
 

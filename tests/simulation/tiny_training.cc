@@ -186,7 +186,8 @@ class TinyDriver final : private actors::RunMeshes {
   void start_next(const actors::MeshPlacement& where) override {
     const Wanted mesh = wanted().at(trainers_.size());
     actors::MeshKey key;
-    trainers_.push_back(cluster_.spawn<TinyTrainer>(key, mesh.name, mesh.shape, where));
+    trainers_.push_back(cluster_.spawn<TinyTrainer>(key, mesh.name, mesh.shape,
+                                                    actors::SpawnOptions{.place = where}));
     keys_.push_back(key);
     fresh_.emplace_back();
     for (std::int64_t rank = 0; rank < trainers_.back().size(); ++rank)

@@ -34,7 +34,8 @@ ActorId HostedActors::new_id() {
 
 ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string label,
                                  MeshPosition place, ProcessId owner,
-                                 std::vector<std::byte> arguments, Constructed constructed) {
+                                 std::vector<std::byte> arguments, Constructed constructed,
+                                 RestartInfo restart) {
   ActorAddress address{identity_.process(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
@@ -50,6 +51,7 @@ ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string labe
                                     std::move(provider),
                                     owner,
                                     options_.mailbox,
+                                    std::move(restart),
                                     [this](Nanoseconds delay, std::function<void()> callback) {
                                       timers_.run_after(delay, std::move(callback));
                                     },

@@ -37,7 +37,8 @@ class HostedActors final {
   /// Spawns an actor, on its own thread. Throws Error(kAlreadyExists), or Error(kUnavailable) if
   /// this process shuts down.
   ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
-                     ProcessId owner, std::vector<std::byte> arguments, Constructed constructed);
+                     ProcessId owner, std::vector<std::byte> arguments, Constructed constructed,
+                     RestartInfo restart = {});
 
   /// Returns the host of an actor; null if there is none.
   std::shared_ptr<ActorHost> find(ActorId id) const;

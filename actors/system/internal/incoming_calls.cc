@@ -27,6 +27,9 @@ std::optional<Error> IncomingCalls::answer(const Envelope& envelope) {
       case SystemMethod::kSurvey:
         surveys_.answer(decode<SurveyRequest>(call.arguments), answer);
         return std::nullopt;
+      case SystemMethod::kLocate:
+        locate(decode<ActorAddress>(call.arguments), answer);
+        return std::nullopt;
       case SystemMethod::kSpawn: break;
     }
     spawn(decode<SpawnRequest>(call.arguments), caller, answer);
@@ -55,12 +58,34 @@ void IncomingCalls::report(ActorId actor, const Answer& answer) {
   answer(std::move(*report));
 }
 
+void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
+  const Relocations::Then reply = [answer,
+                                   name = identity_.name()](const Outcome<ActorAddress>& address) {
+    if (address.ok()) answer(encode(address.value()));
+    else answer(Error(address.error()).from(name, ""));
+  };
+  const ActorKey key = ActorKey::of(actor);
+  const auto now = relocations_.current(actor, reply);
+  if (!now) return;
+  if (ActorKey::of(*now) != key) return reply(*now);
+  if (!relocations_.watches(key))
+    throw_error(ErrorCode::kNotFound, "{} has ended, or {} does not restart it", actor.label,
+                identity_.name());
+  timers_.run_after(kDeathReportedWithin, [this, actor, reply] {
+    try {
+      if (const auto later = relocations_.current(actor, reply)) reply(*later);
+    } catch (const Error& error) {
+      reply(error);
+    }
+  });
+}
+
 void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer) {
   const Provider& provider =
       actors_.find_provider({request.interface, request.version, request.fingerprint}, caller.name);
   if (request.adopt_existing) return answer(encode(adopt(request, caller.id)));
   actors_.spawn(provider, actors_.new_id(), std::move(request.label), std::move(request.place),
-                caller.id, std::move(request.arguments), answer);
+                caller.id, std::move(request.arguments), answer, std::move(request.restart));
 }
 
 ActorAddress IncomingCalls::adopt(const SpawnRequest& request, ProcessId owner) {

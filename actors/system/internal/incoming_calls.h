@@ -8,8 +8,10 @@
 #include "actors/net/event_loop.h"
 #include "actors/system/internal/cluster_token.h"
 #include "actors/system/internal/hosted_actors.h"
+#include "actors/system/internal/loop_timers.h"
 #include "actors/system/internal/peer_links.h"
 #include "actors/system/internal/process_identity.h"
+#include "actors/system/internal/relocations.h"
 #include "actors/system/internal/surveys.h"
 #include "actors/system/internal/system_methods.h"
 
@@ -19,13 +21,16 @@ namespace weft::actors {
 /// the system itself (SystemMethod). Has no state of its own. Any thread.
 class IncomingCalls final {
  public:
-  IncomingCalls(EventLoop& loop, const ProcessIdentity& identity, PeerLinks& links,
-                ClusterToken& token, HostedActors& actors, Surveys& surveys)
+  IncomingCalls(EventLoop& loop, LoopTimers& timers, const ProcessIdentity& identity,
+                PeerLinks& links, ClusterToken& token, HostedActors& actors,
+                Relocations& relocations, Surveys& surveys)
       : loop_(loop),
+        timers_(timers),
         identity_(identity),
         links_(links),
         token_(token),
         actors_(actors),
+        relocations_(relocations),
         surveys_(surveys) {}
 
   /// Delivers a call. Returns the reason of a refusal.
@@ -40,15 +45,20 @@ class IncomingCalls final {
   /// Handlers of the system's methods. Throw the error that the caller receives.
   void stop_actor(ActorId actor, const ProcessRef& caller, const Answer& answer);
   void report(ActorId actor, const Answer& answer);
+  /// Answers once the address is known. If this process has not heard of a death, waits for a
+  /// moment.
+  void locate(const ActorAddress& actor, const Answer& answer);
   void spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer);
   /// Makes `owner` the owner of an actor and closes the link to the previous owner.
   ActorAddress adopt(const SpawnRequest& request, ProcessId owner);
 
   EventLoop& loop_;
+  LoopTimers& timers_;
   const ProcessIdentity& identity_;
   PeerLinks& links_;
   ClusterToken& token_;
   HostedActors& actors_;
+  Relocations& relocations_;
   Surveys& surveys_;
 };
 

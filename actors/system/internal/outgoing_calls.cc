@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "actors/call/future.h"
+#include "actors/system/internal/system_methods.h"
 #include "core/base/units.h"
 
 namespace weft::actors {
@@ -27,7 +29,8 @@ std::shared_ptr<Route> OutgoingCalls::route_to(const ProcessRef& process) {
 }
 
 std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const ActorAddress>& target,
-                                               const char* method, Call call, Nanoseconds within) {
+                                               const char* method, Call call, Nanoseconds within,
+                                               bool repeatable) {
   check_size(call, *target, method);
   if (within == kDefaultDeadline) within = options_.default_deadline;
   const TimePoint now = SteadyClock().now();
@@ -36,6 +39,11 @@ std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const Actor
   state->calling_actor = current_actor();
   state->began = now;
   if (pending_.add(state)) arm_deadlines(deadline);
+  if (target->owner.id != ProcessId()) {
+    pending_.keep(*state, call, repeatable);
+    send_to_present_address(state);
+    return state;
+  }
   call.id = state->id;
   try {
     route_to(target->process)->send({std::move(call), state, deadline});
@@ -45,13 +53,95 @@ std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const Actor
   return state;
 }
 
+void OutgoingCalls::send_to_present_address(const std::shared_ptr<CallState>& call) {
+  const auto destination = pending_.destination(call->id);
+  if (!destination) return;  // it has ended meanwhile
+  try {
+    const auto now =
+        relocations_.current(*destination, [this, call](const Outcome<ActorAddress>& address) {
+          if (address.ok()) send_kept(call, address.value());
+          else call->fail(with_call_outcome(address.error(), *call));
+        });
+    if (now) send_kept(call, *now);
+  } catch (const Error& error) {
+    call->fail(with_call_outcome(error, *call));
+  }
+}
+
+void OutgoingCalls::send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address) {
+  std::optional<Call> message = pending_.message_to(call->id, address);
+  if (!message || call->done()) return;
+  std::optional<Error> lost;
+  try {
+    route_to(address.process)->send({std::move(*message), call, call->deadline});
+  } catch (const Error& error) {
+    lost = error;
+  }
+  if (lost) lose_call(call, *lost);
+}
+
+bool OutgoingCalls::resend(const std::shared_ptr<CallState>& call, const Error&) {
+  if (call->target->owner.id == ProcessId() || !resends_ || call->done()) return false;
+  const auto lost = pending_.destination(call->id);
+  if (!lost) return false;
+  const ActorKey actor = ActorKey::of(*lost);
+  const bool is_owner = lost->owner.id == identity_.id();
+  if (is_owner && !relocations_.watches(actor) && !relocations_.moved(actor)) return false;
+  switch (pending_.wait_to_resend(*call)) {
+    case PendingCalls::Resend::kRefused: return false;
+    case PendingCalls::Resend::kWaitsAlready: return true;
+    case PendingCalls::Resend::kWaits: break;
+  }
+  const bool begins = relocations_.begin(actor);
+  if (begins && !is_owner) locate(*lost);
+  // The owner ends the restart itself. Without one, only the connection was lost.
+  if (begins && is_owner)
+    timers_.run_after(kDeathReportedWithin, [this, lost] { relocations_.withdraw(*lost); });
+  send_to_present_address(call);
+  return true;
+}
+
+void OutgoingCalls::locate(const ActorAddress& lost) {
+  const auto asked = call(system_actor_of(lost.owner, lost.label), "locate",
+                          system_call(SystemMethod::kLocate, encode(lost)), kNoDeadline);
+  asked->when_done([this, lost, asked] {
+    Outcome<ActorAddress> now = Error(ErrorCode::kPeerDied, "");
+    try {
+      now = take_result<ActorAddress>(*asked);
+    } catch (const Error& error) {
+      // An answer of the owner names its node.
+      now =
+          error.node().empty()
+              ? Error(error.code(), fmt::format("{} was lost, and its owner {} does not say where "
+                                                "it is now: {}",
+                                                lost.label, lost.owner.name, error.message()))
+              : error;
+    }
+    if (now.ok() && ActorKey::of(now.value()) == ActorKey::of(lost)) relocations_.withdraw(lost);
+    else relocations_.finish(ActorKey::of(lost), now);
+  });
+}
+
 bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call call) {
   check_size(call, *target, "tell");
+  const auto send = [this](const ActorAddress& address, Call message) {
+    message.actor = address.actor;
+    try {
+      return route_to(address.process)
+          ->send({std::move(message), nullptr, SteadyClock().now() + options_.default_deadline});
+    } catch (const Error&) {
+      return false;  // dead, or not reachable
+    }
+  };
+  if (target->owner.id == ProcessId()) return send(*target, std::move(call));
   try {
-    return route_to(target->process)
-        ->send({std::move(call), nullptr, SteadyClock().now() + options_.default_deadline});
+    const auto now =
+        relocations_.current(*target, [send, call](const Outcome<ActorAddress>& address) {
+          if (address.ok()) (void)send(address.value(), call);
+        });
+    return !now || send(*now, std::move(call));
   } catch (const Error&) {
-    return false;  // dead, or not reachable
+    return false;  // lost, or too many calls wait
   }
 }
 
@@ -63,8 +153,9 @@ void OutgoingCalls::finish(Reply reply) {
 }
 
 void OutgoingCalls::withdraw(const CallState& call) {
+  const auto destination = pending_.destination(call.id);
   pending_.take(call.id);
-  const ActorAddress& target = *call.target;
+  const ActorAddress& target = destination ? *destination : *call.target;
   if (target.process.id == identity_.id()) {
     if (local_->withdraw(target.actor, call.id)) return;
     if (const auto host = actors_.find(target.actor)) host->cancel(local_.get(), call.id);
@@ -75,8 +166,10 @@ void OutgoingCalls::withdraw(const CallState& call) {
 }
 
 void OutgoingCalls::fail_all_of(ProcessId process, const Error& reason) {
-  for (const auto& state : pending_.take_all_of(process))
-    state->fail(with_call_outcome(reason, *state));
+  for (const auto& state : pending_.all_of(process)) {
+    lose_call(state, reason);
+    if (state->done()) pending_.take(state->id);
+  }
 }
 
 void OutgoingCalls::cancel_all_of(ProcessId process, const Error& reason) {

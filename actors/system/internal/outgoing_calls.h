@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -8,9 +9,11 @@
 #include "actors/net/event_loop.h"
 #include "actors/system/internal/hosted_actors.h"
 #include "actors/system/internal/link_dialer.h"
+#include "actors/system/internal/loop_timers.h"
 #include "actors/system/internal/peer_links.h"
 #include "actors/system/internal/pending_calls.h"
 #include "actors/system/internal/process_identity.h"
+#include "actors/system/internal/relocations.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -19,33 +22,44 @@ namespace weft::actors {
 /// error. Any thread, unless a member's comment says otherwise.
 class OutgoingCalls final : public CallOwner {
  public:
-  /// `local`: route to this process. `actors`: actors of this process.
-  OutgoingCalls(const SystemOptions& options, EventLoop& loop, const ProcessIdentity& identity,
-                PeerLinks& links, LinkDialer& dialer, HostedActors& actors,
-                std::shared_ptr<Route> local)
-      : options_(options),
+  /// Handles in results belong to `system`. `local`: route to this process. `actors`: actors of
+  /// this process.
+  OutgoingCalls(System& system, const SystemOptions& options, EventLoop& loop, LoopTimers& timers,
+                const ProcessIdentity& identity, PeerLinks& links, LinkDialer& dialer,
+                HostedActors& actors, Relocations& relocations, std::shared_ptr<Route> local)
+      : system_(system),
+        options_(options),
         loop_(loop),
+        timers_(timers),
         identity_(identity),
         links_(links),
         dialer_(dialer),
         actors_(actors),
+        relocations_(relocations),
         local_(std::move(local)) {}
 
-  /// Sends a call. Throws Error(kInvalidArgument) if its arguments are too large.
+  /// Sends a call. If the actor is restarted after deaths, a call that waits when its process dies
+  /// goes to the next incarnation, and a `repeatable` one also if it may have run. Throws
+  /// Error(kInvalidArgument) if its arguments are too large.
   std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
-                                  const char* method, Call call, Nanoseconds within);
+                                  const char* method, Call call, Nanoseconds within,
+                                  bool repeatable = false);
   /// Sends a one-way call. Returns false if it cannot be sent at all.
   bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
   /// Ends a call with its reply.
   void finish(Reply reply);
   /// Removes a call, and asks its target to stop it.
   void withdraw(const CallState& call) override;
+  bool resend(const std::shared_ptr<CallState>& call, const Error& why) override;
+  DecodeContext* decode_context() override { return &system_; }
 
   /// Fails the calls that wait for a process.
   void fail_all_of(ProcessId process, const Error& reason);
   /// Like fail_all_of(), and asks the process to stop the calls.
   void cancel_all_of(ProcessId process, const Error& reason);
   void fail_all(const Error& reason);
+  /// Lets calls fail with their processes from now on: this process ends.
+  void stop_resending() { resends_ = false; }
   /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting() { return pending_.waiting(); }
   /// Ends no more calls at their deadlines. Loop's thread.
@@ -53,16 +67,25 @@ class OutgoingCalls final : public CallOwner {
 
  private:
   std::shared_ptr<Route> route_to(const ProcessRef& process);
+  /// Sends a call whose message is kept to the present address of its actor, once that is known.
+  void send_to_present_address(const std::shared_ptr<CallState>& call);
+  void send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address);
+  /// Asks the owner of an actor whose process was lost for the present address.
+  void locate(const ActorAddress& lost);
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
   void arm_deadlines(TimePoint at);
   void expire();
 
+  System& system_;
   const SystemOptions& options_;
   EventLoop& loop_;
+  LoopTimers& timers_;
   const ProcessIdentity& identity_;
   PeerLinks& links_;
   LinkDialer& dialer_;
   HostedActors& actors_;
+  Relocations& relocations_;
+  std::atomic<bool> resends_{true};
   const std::shared_ptr<Route> local_;  // shared with pending calls
 
   PendingCalls pending_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "actors/system/internal/pending_calls.h"
 
@@ -10,9 +11,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
     // Calls that ended otherwise (cancelled, refused) still hold slots.
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
       if (!slots_[i].call || !slots_[i].call->done()) continue;
-      slots_[i].call = nullptr;
-      ++slots_[i].generation;
-      free_.push_back(i);
+      (void)clear(slots_[i]);
     }
     purge_at_ = std::max<std::size_t>(1024, 2 * (slots_.size() - free_.size()));
   }
@@ -23,43 +22,97 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   const std::uint32_t index = free_.back();
   free_.pop_back();
   slots_[index].call = call;
+  slots_[index].destination = call->target;
   call->id = std::uint64_t{slots_[index].generation} << 32 | index;
   if (call->deadline >= earliest_) return false;
   earliest_ = call->deadline;
   return true;
 }
 
-std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
+PendingCalls::CallSlot* PendingCalls::find(std::uint64_t id) {
   const auto index = static_cast<std::uint32_t>(id);
   if (index >= slots_.size() || slots_[index].generation != id >> 32 || !slots_[index].call)
     return nullptr;
-  ++slots_[index].generation;
-  free_.push_back(index);
-  return std::move(slots_[index].call);
+  return &slots_[index];
+}
+
+std::shared_ptr<CallState> PendingCalls::clear(CallSlot& slot) {
+  auto call = std::move(slot.call);
+  const std::uint32_t generation = slot.generation + 1;
+  slot = CallSlot();
+  slot.generation = generation;
+  free_.push_back(static_cast<std::uint32_t>(&slot - slots_.data()));
+  return call;
+}
+
+void PendingCalls::keep(const CallState& call, const Call& message, bool repeatable) {
+  const std::lock_guard lock(mutex_);
+  CallSlot* const slot = find(call.id);
+  if (slot == nullptr) return;
+  slot->message = message;
+  slot->message->id = call.id;
+  slot->repeatable = repeatable;
+  slot->waits = true;
+}
+
+std::shared_ptr<const ActorAddress> PendingCalls::destination(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const CallSlot* const slot = find(id);
+  return slot == nullptr ? nullptr : slot->destination;
+}
+
+std::optional<Call> PendingCalls::message_to(std::uint64_t id, const ActorAddress& destination) {
+  const std::lock_guard lock(mutex_);
+  CallSlot* const slot = find(id);
+  if (slot == nullptr || !std::exchange(slot->waits, false)) return std::nullopt;
+  if (*slot->destination != destination)
+    slot->destination = std::make_shared<const ActorAddress>(destination);
+  Call message = *slot->message;
+  message.actor = destination.actor;
+  return message;
+}
+
+PendingCalls::Resend PendingCalls::wait_to_resend(const CallState& call) {
+  const std::lock_guard lock(mutex_);
+  CallSlot* const slot = find(call.id);
+  if (slot == nullptr || !slot->message) return Resend::kRefused;
+  // The loss of a process is reported more than once.
+  if (slot->waits) return Resend::kWaitsAlready;
+  if ((call.sent && !slot->repeatable) || ++slot->attempts > kMaxAttempts) return Resend::kRefused;
+  slot->waits = true;
+  return Resend::kWaits;
+}
+
+std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  CallSlot* const slot = find(id);
+  return slot == nullptr ? nullptr : clear(*slot);
 }
 
 template <typename Which>
 std::vector<std::shared_ptr<CallState>> PendingCalls::take_if(Which which) {
   std::vector<std::shared_ptr<CallState>> taken;
-  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].call || !which(*slots_[i].call)) continue;
-    taken.push_back(std::move(slots_[i].call));
-    slots_[i].call = nullptr;
-    ++slots_[i].generation;
-    free_.push_back(i);
-  }
+  for (CallSlot& slot : slots_)
+    if (slot.call && which(slot)) taken.push_back(clear(slot));
   return taken;
 }
 
 std::vector<std::shared_ptr<CallState>> PendingCalls::take_all_of(ProcessId process) {
   const std::lock_guard lock(mutex_);
-  return take_if([&](const CallState& call) { return call.target->process.id == process; });
+  return take_if([&](const CallSlot& slot) { return slot.destination->process.id == process; });
+}
+
+std::vector<std::shared_ptr<CallState>> PendingCalls::all_of(ProcessId process) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<CallState>> found;
+  for (const CallSlot& slot : slots_)
+    if (slot.call && slot.destination->process.id == process) found.push_back(slot.call);
+  return found;
 }
 
 std::vector<std::shared_ptr<CallState>> PendingCalls::take_all() {
   const std::lock_guard lock(mutex_);
-  return take_if([](const CallState&) { return true; });
+  return take_if([](const CallSlot&) { return true; });
 }
 
 std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
@@ -72,7 +125,7 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
 
 std::vector<std::shared_ptr<CallState>> PendingCalls::take_expired(TimePoint now, TimePoint& next) {
   const std::lock_guard lock(mutex_);
-  auto expired = take_if([&](const CallState& call) { return call.deadline <= now; });
+  auto expired = take_if([&](const CallSlot& slot) { return slot.call->deadline <= now; });
   earliest_ = TimePoint::max();
   for (const CallSlot& slot : slots_)
     if (slot.call && !slot.call->done()) earliest_ = std::min(earliest_, slot.call->deadline);

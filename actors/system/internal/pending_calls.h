@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/call/pending.h"
+#include "actors/message/message.h"
 #include "core/base/thread.h"
 
 namespace weft::actors {
@@ -14,9 +17,21 @@ class PendingCalls final {
   /// Assigns the call's id. Returns true if its deadline is the earliest, so that the timer must be
   /// set.
   bool add(const std::shared_ptr<CallState>& call);
+  /// Keeps the message of a call that can be sent again. `repeatable`: even if it may have run.
+  void keep(const CallState& call, const Call& message, bool repeatable);
+  /// Returns the address to which a call was sent last; null if the call is not there.
+  std::shared_ptr<const ActorAddress> destination(std::uint64_t id);
+  /// Takes a waiting call to its destination: returns the message to send. nullopt if the call does
+  /// not wait: it has ended, or was sent meanwhile.
+  std::optional<Call> message_to(std::uint64_t id, const ActorAddress& destination);
+  enum class Resend : std::uint8_t { kRefused, kWaits, kWaitsAlready };
+  /// Lets a call that was lost with its process wait for another one, if it may be sent again.
+  Resend wait_to_resend(const CallState& call);
   /// Removes and returns a call; null if it is not there.
   std::shared_ptr<CallState> take(std::uint64_t id);
   std::vector<std::shared_ptr<CallState>> take_all_of(ProcessId process);
+  /// Returns the calls that were sent to a process last.
+  std::vector<std::shared_ptr<CallState>> all_of(ProcessId process);
   std::vector<std::shared_ptr<CallState>> take_all();
   /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting();
@@ -24,10 +39,21 @@ class PendingCalls final {
   std::vector<std::shared_ptr<CallState>> take_expired(TimePoint now, TimePoint& next);
 
  private:
+  /// Times that a call is sent at most, counting the first.
+  static constexpr int kMaxAttempts = 5;
   struct CallSlot {
     std::shared_ptr<CallState> call;
     std::uint32_t generation = 1;
+    std::shared_ptr<const ActorAddress> destination;
+    std::optional<Call> message;  ///< Kept for another attempt; else absent.
+    bool waits = false;           ///< The message is to be sent.
+    bool repeatable = false;
+    int attempts = 1;
   };
+  /// Returns the slot of a call; null if the call is not there. The lock is held.
+  CallSlot* find(std::uint64_t id);
+  /// Empties a slot and returns its call. The lock is held.
+  std::shared_ptr<CallState> clear(CallSlot& slot);
   template <typename Which>
   std::vector<std::shared_ptr<CallState>> take_if(Which which);
 

@@ -1,6 +1,5 @@
 #include "actors/system/internal/process_identity.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -27,6 +26,7 @@ ProcessIdentity::ProcessIdentity(const SystemOptions& options)
   introduction_.pid = process_id();
   introduction_.binary_name = options.binary_name;
   introduction_.binary_hash = options.binary_hash;
+  introduction_.run = options.run;
   introduction_.has_aes = Aead::has_aes();
 }
 
@@ -38,13 +38,6 @@ PeerDescription ProcessIdentity::introduction() const {
 void ProcessIdentity::set_address(const Address& address) {
   const std::lock_guard lock(mutex_);
   introduction_.process.address = address;
-}
-
-void ProcessIdentity::add_interface(InterfaceVersion interface) {
-  const std::lock_guard lock(mutex_);
-  auto& interfaces = introduction_.interfaces;
-  if (std::ranges::find(interfaces, interface) == interfaces.end())
-    interfaces.push_back(std::move(interface));
 }
 
 }  // namespace weft::actors

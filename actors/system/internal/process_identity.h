@@ -10,8 +10,8 @@ namespace weft::actors {
 
 struct SystemOptions;
 
-/// Description of this process that its peers receive. Its address and interfaces change until
-/// listen() and connect(). Any thread.
+/// Description of this process that its peers receive. Its address changes until listen(). Any
+/// thread.
 class ProcessIdentity final {
  public:
   /// Chooses a random id for this process.
@@ -23,8 +23,6 @@ class ProcessIdentity final {
   ProcessRef process() const { return introduction().process; }
 
   void set_address(const Address& address);
-  /// Adds an interface, unless it is there.
-  void add_interface(InterfaceVersion interface);
 
  private:
   const ProcessId id_;

@@ -19,6 +19,7 @@
 #include "actors/system/internal/peer_links.h"
 #include "actors/system/internal/process_identity.h"
 #include "actors/system/internal/refusal_log.h"
+#include "actors/system/internal/relocations.h"
 #include "actors/system/internal/surveys.h"
 #include "actors/system/system.h"
 
@@ -33,6 +34,7 @@ namespace weft::actors {
 ///                                        ^
 ///   IncomingCalls -> Surveys ------------'
 ///
+/// OutgoingCalls and IncomingCalls also use Relocations.
 /// LocalRoute, through which OutgoingCalls reaches this process, is the exception: it leads to
 /// IncomingCalls. All parts use `loop`. No part calls another while it holds its own mutex, except
 /// Connector, whose mutex only makes callers wait for each other, and HostedActors, which reads
@@ -66,6 +68,7 @@ struct System::Impl final : public LinkEvents {
   FailureDetector failures;
 
   HostedActors actors;
+  Relocations relocations;
   const std::shared_ptr<LocalRoute> local;  // shared with pending calls
   OutgoingCalls calls;
   Surveys surveys;

@@ -19,6 +19,7 @@ enum class SystemMethod : std::uint32_t {
   kReport = 2,
   kToken = 3,
   kSurvey = 4,
+  kLocate = 5,  ///< Argument: a lost ActorAddress; answered by its owner with the present one.
 };
 
 /// Arguments of a spawn: a call of actor 0, method kSpawn.
@@ -30,10 +31,11 @@ struct SpawnRequest {
   MeshPosition place;
   std::vector<std::byte> arguments;
   bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
+  RestartInfo restart = {};
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
                    &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
-                   &SpawnRequest::adopt_existing);
+                   &SpawnRequest::adopt_existing, &SpawnRequest::restart);
 };
 
 /// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation

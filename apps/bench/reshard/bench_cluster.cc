@@ -10,8 +10,8 @@ BenchCluster::BenchCluster(TestCluster& cluster, std::size_t hosts)
 void BenchCluster::restart(std::size_t index) {
   hosts_[index].reset();
   const std::string name = TestCluster::host_name(index);
-  hosts_[index].emplace(cluster_.cluster().spawn<ReshardHost>("reshard_" + name, {{"host", 1}},
-                                                              actors::MeshPlacement{{name}}));
+  hosts_[index].emplace(cluster_.cluster().spawn<ReshardHost>(
+      "reshard_" + name, {{"host", 1}}, actors::SpawnOptions{.place = {{name}}}));
 }
 
 }  // namespace weft::apps

@@ -6,39 +6,30 @@ namespace weft::actors {
 namespace {
 
 PeerDescription side(const std::string& name, std::uint64_t id) {
-  return {{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 5}}};
+  PeerDescription description{{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a')};
+  description.run = 7;
+  return description;
 }
 
-TEST(Compatibility, EqualSidesAreCompatibleAndSoAreOnesThatShareNothing) {
+TEST(Compatibility, ProcessesOfOneRunNeedTheSameExecutable) {
   EXPECT_FALSE(find_incompatibility(side("a", 1), side("b", 2)));
-  auto tool = side("cli", 3);
-  tool.binary_hash.clear();
-  tool.interfaces = {{"head", 1, 9}};
-  EXPECT_FALSE(find_incompatibility(side("a", 1), tool));
+  auto other = side("worker1", 2);
+  other.binary_hash = std::string(64, 'b');
+  const auto reject = find_incompatibility(side("driver", 1), other);
+  ASSERT_TRUE(reject);
+  for (const char* part : {"driver", "worker1", "different executables"})
+    EXPECT_NE(reject->text.find(part), std::string::npos) << reject->text;
+  EXPECT_NE(reject->hint.find("copy the same executable"), std::string::npos);
 }
 
-TEST(Compatibility, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
+TEST(Compatibility, ProcessesOfDifferentRunsAndOfNoneMayRunDifferentExecutables) {
   auto other = side("worker1", 2);
-  other.interfaces[0].fingerprint = 6;
-  auto reject = find_incompatibility(side("driver", 1), other);
-  ASSERT_TRUE(reject);
-  for (const char* part : {"driver", "worker1", "mesh.device", "fingerprint"})
-    EXPECT_NE(reject->text.find(part), std::string::npos) << reject->text;
-  EXPECT_EQ(reject->hint, "build both from the same source");
-
-  other = side("worker1", 2);
-  other.interfaces[0].version = 3;
-  reject = find_incompatibility(side("driver", 1), other);
-  ASSERT_TRUE(reject);
-  EXPECT_NE(reject->text.find("version 1 in driver"), std::string::npos) << reject->text;
-  EXPECT_NE(reject->text.find("version 3 in worker1"), std::string::npos) << reject->text;
-
-  other = side("worker1", 2);
   other.binary_hash = std::string(64, 'b');
-  reject = find_incompatibility(side("driver", 1), other);
-  ASSERT_TRUE(reject);
-  EXPECT_NE(reject->text.find("different executables"), std::string::npos) << reject->text;
-  EXPECT_NE(reject->hint.find("copy the same executable"), std::string::npos);
+  other.run = 8;
+  EXPECT_FALSE(find_incompatibility(side("driver", 1), other));
+  auto first = side("first", 1);
+  first.run = other.run = 0;
+  EXPECT_FALSE(find_incompatibility(first, other));
 }
 
 TEST(Compatibility, AProcessRefusesItself) {

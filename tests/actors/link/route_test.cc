@@ -35,6 +35,8 @@ class NotedRoute final : public Route {
 class NoOwner final : public CallOwner {
  public:
   void withdraw(const CallState&) override {}
+  bool resend(const std::shared_ptr<CallState>&, const Error&) override { return false; }
+  DecodeContext* decode_context() override { return nullptr; }
 };
 
 struct RouteTest : testing::Test {

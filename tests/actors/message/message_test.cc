@@ -43,11 +43,7 @@ std::vector<std::byte> payload(std::size_t size) {
 }
 
 PeerDescription introduction() {
-  return {{ProcessId(77), "worker0", {"10.0.0.1", 7077}},
-          4121,
-          "gpt",
-          std::string(64, 'a'),
-          {{"mesh.device", 1, 123}, {"head", 2, 456}}};
+  return {{ProcessId(77), "worker0", {"10.0.0.1", 7077}}, 4121, "gpt", std::string(64, 'a'), 123};
 }
 
 Call call_of(std::size_t bytes) {

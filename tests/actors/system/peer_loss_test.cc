@@ -285,22 +285,11 @@ TEST(Connecting, AMissingListenerIsAReadableErrorInTime) {
   EXPECT_NE(error.message().find(to_string(nowhere)), std::string::npos) << error.message();
 }
 
-TEST(Connecting, OtherBuildsOfAnInterfaceAreRefusedByNameOnBothSides) {
-  System worker(of_gpt("worker0")), driver(of_gpt("driver"));
-  worker.provide<Oracle>();
-  driver.use<OtherOracle>();
-  const Address at = worker.listen({"127.0.0.1", 0});
-  const Error error = error_of([&] { (void)driver.connect(at); });
-  EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
-  for (const char* part : {"'test.oracle'", "worker0 (gpt, pid", "driver (gpt, pid",
-                           "build both from the same source"})
-    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
-}
-
-TEST(Connecting, OtherExecutablesAreRefused) {
+TEST(Connecting, OtherExecutablesOfOneRunAreRefused) {
   auto here = of_gpt("driver"), there = of_gpt("worker0");
   here.binary_hash = std::string(64, 'a');
   there.binary_hash = std::string(64, 'b');
+  here.run = there.run = 5;
   System worker(there), driver(here);
   const Address at = worker.listen({"127.0.0.1", 0});
   const Error error = error_of([&] { (void)driver.connect(at); });

@@ -99,7 +99,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   say(fmt::format("driver pid {}", ::getpid()));
   actors::MeshPlacement where{work.hosts};
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
-  const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, where);
+  const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, {.place = where});
   if (work.keeps) cluster.leaving_hosts().on_leave([](const std::string& text) { say(text); });
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank)

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/spawn_options.h"
+#include "actors/head/cluster_messages.h"
+#include "actors/supervision/restart_budget.h"
+#include "actors/system/system.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Actions by which a MeshSupervisor changes a cluster. They may block.
+class SupervisorActions {
+ public:
+  virtual ~SupervisorActions() = default;
+  /// Next epoch of a mesh: its processes by rank, and the ranks that lack one, with the reason.
+  struct Renewed {
+    MeshKey key;
+    std::vector<ProcessRef> processes;
+    std::set<std::uint32_t> missing;
+    Error problem = Error(ErrorCode::kUnavailable, "");
+  };
+  /// Replaces dead processes of a mesh, and those of `broken`. Throws the errors of Head::renew.
+  virtual Renewed renew(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
+                        const std::set<std::uint32_t>& broken) = 0;
+  /// Spawns actors on the ranks whose process has changed. Throws the error of a constructor.
+  virtual SpawnedActors respawn(const SpawnedActors& actors,
+                                const std::vector<ProcessRef>& processes,
+                                const RestartInfo& info) = 0;
+  /// Reports to callers of one actor; see the functions of System.
+  virtual void restart_begins(const ActorAddress& actor) = 0;
+  virtual void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now) = 0;
+  virtual void end_supervision(const ActorAddress& actor, const Error& why) = 0;
+  /// Fails the calls of a mesh that is not restarted, with `error`.
+  virtual void give_up(const Incident& incident, const Error& error) = 0;
+  /// Reports a restart, or a wait for devices, to the operator.
+  virtual void report(const std::string& kind, const std::string& text) = 0;
+};
+
+/// Supervisor of the meshes that an owner spawned with a restart policy: restarts their actors
+/// after deaths.
+///
+///   [running] -> failed() -> [restarting: calls wait] -> [running]
+///                                                    `-> [given up: calls fail]
+///
+/// A thread per mesh, while it is restarted. Owned by a Cluster; any thread.
+class MeshSupervisor final {
+ public:
+  explicit MeshSupervisor(SupervisorActions& actions) : actions_(actions) {}
+  ~MeshSupervisor();
+  MeshSupervisor(const MeshSupervisor&) = delete;
+  MeshSupervisor& operator=(const MeshSupervisor&) = delete;
+
+  /// Supervises a mesh from now on. `actors`: as they were spawned.
+  void add(const MeshKey& key, SpawnedActors actors, const SpawnOptions& options);
+  /// Restarts a mesh if it is supervised; otherwise returns false. Does not block.
+  bool failed(const MeshFailure& failure);
+  /// Returns whether a mesh of this key, or a later epoch of it, is supervised.
+  bool supervises(const MeshKey& key) const;
+  /// Ends the supervision of a mesh that was spawned under this key. Waits for the end of a restart
+  /// that is under way. Returns the present key; nullopt if the mesh is not supervised.
+  std::optional<MeshKey> end(const MeshKey& spawned);
+  /// Ends the supervision of all meshes, as the cluster is lost. Does not block.
+  void give_up_all(const Error& why);
+
+ private:
+  struct Mesh;
+  void run(Mesh& mesh);
+  void restart(Mesh& mesh, const MeshFailure& failure);
+  /// Returns the ranks that the policy restarts although their processes live.
+  std::set<std::uint32_t> affected_ranks(const Mesh& mesh, const MeshFailure& failure,
+                                         OnFailure policy) const;
+  OnFailure decide(const Mesh& mesh, const Incident& incident) const;
+  /// Counts a death. Throws Error(kPeerDied) if no restart is left.
+  std::size_t count(Mesh& mesh, const RestartBudget::Death& death) const;
+  /// Tries once to give each rank a process and an actor. Returns why it has to be tried again.
+  std::optional<Error> try_to_restart(Mesh& mesh, std::set<std::uint32_t>& broken,
+                                      const Incident& incident, std::size_t attempt);
+  bool is_ending(const Mesh& mesh) const;
+  /// Waits, at most for `time`. Returns false if the mesh ends meanwhile.
+  bool pause(Mesh& mesh, Nanoseconds time);
+
+  SupervisorActions& actions_;
+  mutable Mutex mutex_;  // guards meshes_ and the marked members of Mesh
+  Condition changed_;
+  std::map<MeshKey, std::shared_ptr<Mesh>> meshes_;  // by the key under which each was spawned
+};
+
+}  // namespace weft::actors

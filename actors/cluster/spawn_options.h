@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/head/cluster_messages.h"
+#include "actors/supervision/incident.h"
+#include "core/base/clock.h"
+
+namespace weft::actors {
+
+/// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
+/// the order of joining.
+struct MeshPlacement {
+  std::vector<std::string> hosts = {};
+  /// Environment of the device processes, "KEY=VALUE", added to the cluster's own.
+  std::vector<std::string> environment = {};
+  /// Device of each process that is to start, by rank; empty: the head chooses among `hosts`.
+  std::vector<HostDevice> places = {};
+};
+
+/// What follows the death of a process of a mesh. A restarted actor is constructed with the
+/// arguments of spawn(), in a new process; Context::restart_info() tells it.
+enum class OnFailure : std::uint8_t {
+  kUnspecified,  ///< one_for_one if restarts are allowed. Else the owner alone knows what to do.
+  kEscalate,     ///< Calls of the mesh fail with the incident. Other meshes are not touched.
+  kOneForOne,    ///< The dead actors are restarted.
+  kOneForAll,    ///< All actors of the mesh are restarted.
+  kRestForOne,   ///< The first dead actor and those of higher ranks are restarted.
+};
+inline constexpr OnFailure escalate = OnFailure::kEscalate;
+inline constexpr OnFailure one_for_one = OnFailure::kOneForOne;
+inline constexpr OnFailure one_for_all = OnFailure::kOneForAll;
+inline constexpr OnFailure rest_for_one = OnFailure::kRestForOne;
+
+/// Options of Cluster::spawn(). A value.
+///
+///   cluster.spawn<Counter>("hits", {.restarts = 3});
+///   cluster.spawn<Worker>("pool", {{"worker", 8}}, {.on_failure = rest_for_one}, arguments...);
+struct SpawnOptions {
+  MeshPlacement place = {};
+  OnFailure on_failure = OnFailure::kUnspecified;
+  /// Restarts allowed within the time `within`. One more death ends the mesh: its calls fail with
+  /// the incident. Absent: kDefaultRestarts if `on_failure` asks for restarts. They do not count
+  /// against `recovery.restarts` of a run.
+  std::optional<std::size_t> restarts = {};
+  Nanoseconds within = std::chrono::minutes(10);
+  /// Decides for each incident in place of `on_failure`. May block; runs on a thread of the
+  /// cluster. An exception escalates. Empty: none.
+  std::function<OnFailure(const Incident&)> decide = {};
+
+  static constexpr std::size_t kDefaultRestarts = 3;
+  /// Returns whether the cluster restarts actors of the mesh.
+  bool supervised() const {
+    return decide || restarts.value_or(0) > 0 || on_failure >= OnFailure::kOneForOne;
+  }
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,256 @@
+#include "actors/cluster/mesh_supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/eventually.h"
+
+namespace weft::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using test::eventually;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Cluster in which process 10 * rank + incarnation runs the actor of a rank.
+class FakeActions final : public SupervisorActions {
+ public:
+  Renewed renew(const MeshKey& key, const MeshShape&, const MeshPlacement&,
+                const std::set<std::uint32_t>& broken) override {
+    const std::lock_guard lock(mutex);
+    renewals.push_back(broken);
+    Renewed renewed{{key.name, key.epoch + 1}, {}, {}};
+    if (!missing.empty()) {
+      renewed.missing = missing.front();
+      missing.pop_front();
+      renewed.problem = problem;
+    }
+    for (const std::uint32_t rank : broken) ++incarnation.at(rank);
+    for (std::uint32_t rank = 0; rank < incarnation.size(); ++rank)
+      renewed.processes.push_back(process_of(rank));
+    return renewed;
+  }
+  SpawnedActors respawn(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
+                        const RestartInfo& info) override {
+    const std::lock_guard lock(mutex);
+    infos.push_back(info);
+    if (!constructor_errors.empty()) {
+      const Error error = constructor_errors.front();
+      constructor_errors.pop_front();
+      throw Error(error);
+    }
+    SpawnedActors now = actors;
+    for (std::size_t rank = 0; rank < processes.size(); ++rank)
+      now.addresses[rank] = std::make_shared<const ActorAddress>(
+          ActorAddress{processes[rank], ActorId(1), "unit" + std::to_string(rank)});
+    return now;
+  }
+  void restart_begins(const ActorAddress& actor) override {
+    const std::lock_guard lock(mutex);
+    begun.push_back(actor.label);
+  }
+  void restart_ends(const ActorAddress&, const Outcome<ActorAddress>& now) override {
+    const std::lock_guard lock(mutex);
+    if (!now.ok()) lost.push_back(now.error().message());
+  }
+  void end_supervision(const ActorAddress&, const Error& why) override {
+    const std::lock_guard lock(mutex);
+    ended.push_back(why.message());
+  }
+  void give_up(const Incident&, const Error& error) override {
+    const std::lock_guard lock(mutex);
+    given_up.push_back(error.message());
+  }
+  void report(const std::string& kind, const std::string& text) override {
+    const std::lock_guard lock(mutex);
+    reports.push_back(kind + ": " + text);
+  }
+
+  ProcessRef process_of(std::uint32_t rank) const {
+    return {ProcessId(10 * rank + incarnation.at(rank)), "process", {}};
+  }
+  SpawnedActors actors() const {
+    SpawnedActors made{{"test.unit", 1, 1}, "units", MeshShape{{"unit", 3}}, {}};
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+      made.addresses.push_back(std::make_shared<const ActorAddress>(
+          ActorAddress{process_of(rank), ActorId(1), "unit" + std::to_string(rank)}));
+    return made;
+  }
+  /// Returns the death of a rank's process in an epoch.
+  MeshFailure death_of(std::uint32_t rank, std::uint64_t epoch) const {
+    MeshFailure failure;
+    failure.incident.mesh = "units";
+    failure.incident.epoch = epoch;
+    ProcessFailure death;
+    death.mesh = "units";
+    death.rank = rank;
+    death.host = "worker";
+    death.evidence.pid = static_cast<std::int64_t>(100 * epoch + rank);
+    failure.incident.failures = {death};
+    failure.dead = {process_of(rank).id};
+    return failure;
+  }
+  bool restarted(std::size_t times) const {
+    return eventually([&] {
+      const std::lock_guard lock(mutex);
+      return static_cast<std::size_t>(std::ranges::count_if(reports, [](const std::string& text) {
+               return text.starts_with("restarted");
+             })) == times;
+    });
+  }
+  bool gave_up() const {
+    return eventually([&] {
+      const std::lock_guard lock(mutex);
+      return !given_up.empty();
+    });
+  }
+
+  mutable std::mutex mutex;
+  std::vector<std::uint64_t> incarnation = {0, 0, 0};
+  std::vector<std::set<std::uint32_t>> renewals;
+  std::deque<std::set<std::uint32_t>> missing;  ///< Ranks without a process, per renewal.
+  Error problem = Error(ErrorCode::kResourceExhausted, "no device is free");
+  std::deque<Error> constructor_errors;
+  std::vector<RestartInfo> infos;
+  std::vector<std::string> begun, lost, ended, given_up, reports;
+};
+
+const MeshKey kFirst{"units", 1};
+
+TEST(MeshSupervisor, LeavesMeshesWithoutAPolicyAlone) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  EXPECT_FALSE(supervisor.failed(actions.death_of(0, 1)));
+  EXPECT_FALSE(supervisor.supervises(kFirst));
+  EXPECT_EQ(supervisor.end(kFirst), std::nullopt);
+}
+
+TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
+  const auto begun_under = [](OnFailure policy) {
+    FakeActions actions;
+    MeshSupervisor supervisor(actions);
+    supervisor.add(kFirst, actions.actors(), {.on_failure = policy});
+    EXPECT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+    EXPECT_TRUE(actions.restarted(1));
+    EXPECT_EQ(supervisor.end(kFirst), (MeshKey{"units", 2}));
+    return actions.begun;
+  };
+  EXPECT_THAT(begun_under(one_for_one), ElementsAre("unit1"));
+  EXPECT_THAT(begun_under(one_for_all), ElementsAre("unit0", "unit1", "unit2"));
+  EXPECT_THAT(begun_under(rest_for_one), ElementsAre("unit1", "unit2"));
+}
+
+TEST(MeshSupervisor, TellsTheActorAttemptAndEpochAndCountsAgain) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 5});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  EXPECT_TRUE(supervisor.supervises({"units", 2}));
+  ASSERT_TRUE(supervisor.failed(actions.death_of(0, 2)));
+  ASSERT_TRUE(actions.restarted(2));
+  ASSERT_EQ(actions.infos.size(), 2u);
+  EXPECT_EQ(actions.infos[0].epoch, 2u);
+  EXPECT_EQ(actions.infos[0].attempt, 1u);
+  EXPECT_EQ(actions.infos[1].epoch, 3u);
+  EXPECT_EQ(actions.infos[1].attempt, 2u);
+}
+
+TEST(MeshSupervisor, IgnoresDeathsInAnEpochThatIsReplaced) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 5});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  ASSERT_TRUE(supervisor.failed(actions.death_of(2, 1))) << "reported late";
+  ASSERT_TRUE(supervisor.end(kFirst));
+  EXPECT_EQ(actions.renewals.size(), 1u);
+}
+
+TEST(MeshSupervisor, WaitsForDevicesWithoutCountingDeaths) {
+  FakeActions actions;
+  actions.missing = {{1}, {1}, {1}};
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 1});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  EXPECT_EQ(actions.renewals.size(), 4u);
+  EXPECT_THAT(actions.given_up, IsEmpty());
+}
+
+TEST(MeshSupervisor, AConstructorThatThrowsCountsUntilNoRestartIsLeft) {
+  FakeActions actions;
+  for (int i = 0; i < 5; ++i)
+    actions.constructor_errors.emplace_back(ErrorCode::kInternal, "no file " + std::to_string(i));
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.gave_up());
+  EXPECT_THAT(actions.given_up[0],
+              testing::AllOf(HasSubstr("units is not restarted again: 3 restarts within 600 s"),
+                             HasSubstr("no file 0"), HasSubstr("no file 1")));
+  EXPECT_EQ(actions.infos.size(), 3u);
+  EXPECT_EQ(actions.lost.size(), 3u) << "all ranks fail with the reason";
+  // A later death changes nothing.
+  EXPECT_TRUE(supervisor.failed(actions.death_of(0, 9)));
+  EXPECT_TRUE(supervisor.end(kFirst));
+  EXPECT_EQ(actions.given_up.size(), 1u);
+}
+
+TEST(MeshSupervisor, AnErrorThatNobodyCanWaitForEndsTheMeshAtOnce) {
+  FakeActions actions;
+  actions.constructor_errors.emplace_back(ErrorCode::kInvalidArgument, "wrong arguments");
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.gave_up());
+  EXPECT_EQ(actions.given_up[0], "wrong arguments");
+}
+
+TEST(MeshSupervisor, TheOwnerCanDecidePerIncident) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.decide = [](const Incident& incident) {
+                   return incident.epoch == 1 ? one_for_one : escalate;
+                 }});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 2)));
+  ASSERT_TRUE(actions.gave_up());
+  EXPECT_EQ(actions.renewals.size(), 1u);
+}
+
+TEST(MeshSupervisor, AMeshThatIsStoppedDuringARestartEndsIt) {
+  FakeActions actions;
+  actions.missing.assign(1000, {1});
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard lock(actions.mutex);
+    return actions.renewals.size() >= 2;
+  }));
+  EXPECT_TRUE(supervisor.end(kFirst));
+  EXPECT_THAT(actions.lost, testing::Each(HasSubstr("was stopped while it was restarted")));
+  EXPECT_THAT(actions.given_up, IsEmpty()) << "its owner knows";
+  EXPECT_FALSE(supervisor.failed(actions.death_of(1, 2))) << "it is not supervised any more";
+}
+
+TEST(MeshSupervisor, AStopTellsWaitingCalls) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  EXPECT_EQ(supervisor.end(kFirst), kFirst);
+  EXPECT_EQ(actions.ended, std::vector<std::string>(3, "units was stopped by its owner"));
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,235 @@
+// App for tests of restart policies: runs the scenario that WEFT_TEST_SCENARIO names, kills its own
+// actors, and ends with status 0 if all went as it should.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "actors/launch/app_main.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+
+namespace weft::test {
+namespace {
+
+using namespace std::chrono_literals;
+using actors::Cluster;
+using actors::SpawnOptions;
+
+class Unit final {
+ public:
+  struct State {
+    std::int64_t pid = 0;
+    std::uint32_t attempt = 0;
+    std::string incident;
+    int sum = 0;
+    static constexpr auto fields =
+        weft::fields(&State::pid, &State::attempt, &State::incident, &State::sum);
+  };
+  using Arguments = std::tuple<std::string>;
+  Unit(actors::Context& context, const std::string& mode)
+      : context_(context), never_(context.make_wakeup()) {
+    if (mode == "fails once" && context.restart_info().attempt == 1)
+      throw Error(ErrorCode::kInternal, "the constructor fails once");
+  }
+  int add(int number) { return sum_ += number; }
+  State state() const {
+    return {::getpid(), context_.restart_info().attempt, context_.restart_info().incident, sum_};
+  }
+  /// Ends only in an actor that was restarted.
+  actors::task<std::int64_t> wait_for_restart() {
+    if (context_.restart_info().attempt == 0) co_await never_.wait();
+    co_return ::getpid();
+  }
+  actors::task<std::int64_t> wait_once() {
+    if (context_.restart_info().attempt == 0) co_await never_.wait();
+    co_return ::getpid();
+  }
+  actors::task<std::int64_t> ask(actors::ActorRef<Unit> other) {
+    const State state = co_await other.call<&Unit::state>();
+    co_return state.pid;
+  }
+  static constexpr auto endpoints = actors::interface<"test.unit", 1>(
+      actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
+      actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
+      actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"));
+
+ private:
+  actors::Context& context_;
+  actors::Wakeup never_;
+  int sum_ = 0;
+};
+
+void expect(bool truth, const std::string& what) {
+  if (!truth) throw Error(ErrorCode::kInternal, "expected: " + what);
+}
+
+Error error_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw Error(ErrorCode::kInternal, "expected an error");
+}
+
+void expect_text(const Error& error, const std::string& text) {
+  expect(error.message().find(text) != std::string::npos,
+         fmt::format("an error with '{}', not '{}'", text, error.message()));
+}
+
+void kill(std::int64_t pid) { ::kill(static_cast<pid_t>(pid), SIGKILL); }
+
+using Mesh = actors::ActorMesh<Unit>;
+using States = std::vector<Unit::State>;
+
+Mesh three(Cluster& cluster, const SpawnOptions& options, const std::string& mode = "") {
+  return cluster.spawn<Unit>("units", {{"unit", 3}}, options, mode);
+}
+
+/// Kills the second of three actors. Returns the states before and after.
+std::pair<States, States> kill_second(const Mesh& mesh) {
+  mesh.call<&Unit::add>(5).get();
+  const States before = mesh.call<&Unit::state>().get();
+  kill(before[1].pid);
+  (void)mesh.rank(1).call<&Unit::state>().get();  // waits for the restart
+  return {before, mesh.call<&Unit::state>().get()};
+}
+
+void one_for_one(Cluster& cluster) {
+  const Mesh mesh = three(cluster, {.restarts = 3});
+  const auto [before, after] = kill_second(mesh);
+  for (const int rank : {0, 2}) {
+    expect(after[rank].pid == before[rank].pid, "the others stay");
+    expect(after[rank].sum == 5 && after[rank].attempt == 0, "the others keep their state");
+  }
+  expect(after[1].pid != before[1].pid && after[1].sum == 0, "the dead actor is new");
+  expect(after[1].attempt == 1, "it is the first restart");
+  expect(after[1].incident.find("SIGKILL") != std::string::npos, "the incident names the signal");
+}
+
+void one_for_all(Cluster& cluster) {
+  const auto [before, after] = kill_second(three(cluster, {.on_failure = actors::one_for_all}));
+  for (int rank = 0; rank < 3; ++rank)
+    expect(after[rank].pid != before[rank].pid && after[rank].sum == 0, "all are new");
+}
+
+void rest_for_one(Cluster& cluster) {
+  const auto [before, after] = kill_second(three(cluster, {.on_failure = actors::rest_for_one}));
+  expect(after[0].pid == before[0].pid && after[0].sum == 5, "the first stays");
+  for (const int rank : {1, 2}) expect(after[rank].pid != before[rank].pid, "the rest is new");
+}
+
+void escalated(Cluster& cluster) {
+  int decisions = 0;
+  const Mesh mesh = three(cluster, {.decide = [&](const actors::Incident& incident) {
+                            expect(incident.mesh == "units", "the incident names the mesh");
+                            ++decisions;
+                            return actors::escalate;
+                          }});
+  const auto other = cluster.spawn<Unit>("other", {.restarts = 1}, "");
+  const States before = mesh.call<&Unit::state>().get();
+  kill(before[1].pid);
+  expect_text(error_of([&] { (void)mesh.call<&Unit::state>().get(); }), "SIGKILL");
+  expect(decisions == 1, "the owner decided once");
+  expect(other.call<&Unit::add>(1).get() == 1, "other meshes are not touched");
+}
+
+void budget(Cluster& cluster) {
+  const Mesh mesh = three(cluster, {.restarts = 1});
+  const auto [before, after] = kill_second(mesh);
+  expect(after[1].attempt == 1, "the first death is survived");
+  kill(after[1].pid);
+  const Error error = error_of([&] { (void)mesh.rank(1).call<&Unit::state>().get(); });
+  expect_text(error, "units is not restarted again: 1 restarts within 600 s are allowed");
+  expect_text(error, "SIGKILL");
+}
+
+void constructor(Cluster& cluster) {
+  const auto [before, after] = kill_second(three(cluster, {.restarts = 3}, "fails once"));
+  expect(after[1].attempt == 2, fmt::format("restart 2, not {}", after[1].attempt));
+  expect(after[0].pid == before[0].pid, "the others stay");
+}
+
+void calls(Cluster& cluster) {
+  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  const std::int64_t pid = unit.call<&Unit::state>().get().pid;
+  auto once = unit.call<&Unit::wait_once>();
+  auto repeated = unit.within(20s).call<&Unit::wait_for_restart>();
+  std::this_thread::sleep_for(100ms);
+  kill(pid);
+  // It waits in the mailbox behind the first one, and had left this process.
+  expect_text(error_of([&] { (void)once.get(); }), "whether it ran is unknown");
+  expect(repeated.get() != pid, "an idempotent call is repeated");
+}
+
+void handles(Cluster& cluster) {
+  const auto service = cluster.spawn<Unit>("service", {.restarts = 10}, "");
+  const auto caller = cluster.spawn<Unit>("caller", SpawnOptions(), "");
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t pid = service.call<&Unit::state>().get().pid;
+    expect(caller.call<&Unit::ask>(service.ref()).get() == pid, "the handle reaches the service");
+    kill(pid);
+    expect(caller.call<&Unit::ask>(service.ref()).get() != pid, "the handle follows a restart");
+  }
+}
+
+void stopped(Cluster& cluster) {
+  auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  const auto ref = unit.ref();
+  kill(unit.call<&Unit::state>().get().pid);
+  expect(ref.call<&Unit::state>().get().attempt == 1, "it was restarted");
+  unit.stop();
+  (void)error_of([&] { (void)ref.call<&Unit::state>().get(); });
+  // The name and the device are free again.
+  const auto again = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  expect(again.call<&Unit::state>().get().attempt == 0, "it is a new actor");
+}
+
+/// Prints the time from SIGKILL to the first answered call, a median of nine.
+void latency(Cluster& cluster) {
+  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 100}, "");
+  const SteadyClock clock;
+  std::vector<double> seconds;
+  for (int i = 0; i < 9; ++i) {
+    const std::int64_t pid = unit.call<&Unit::state>().get().pid;
+    const TimePoint began = clock.now();
+    kill(pid);
+    expect(unit.call<&Unit::state>().get().pid != pid, "the new incarnation answers");
+    seconds.push_back(in_seconds(clock.now() - began));
+  }
+  std::ranges::sort(seconds);
+  fmt::print("median {:.3f} s, most {:.3f} s\n", seconds[4], seconds.back());
+}
+
+const std::map<std::string, void (*)(Cluster&)> kScenarios = {{"one_for_one", one_for_one},
+                                                              {"one_for_all", one_for_all},
+                                                              {"rest_for_one", rest_for_one},
+                                                              {"escalated", escalated},
+                                                              {"budget", budget},
+                                                              {"constructor", constructor},
+                                                              {"calls", calls},
+                                                              {"handles", handles},
+                                                              {"stopped", stopped},
+                                                              {"latency", latency}};
+
+}  // namespace
+}  // namespace weft::test
+
+int main(int argc, char** argv) {
+  weft::actors::AppMain app(argc, argv);
+  app.provide<weft::test::Unit>();
+  return app.run([](weft::actors::Cluster& cluster, const weft::actors::AppRun&) {
+    weft::test::kScenarios.at(std::getenv("WEFT_TEST_SCENARIO"))(cluster);
+    return 0;
+  });
+}
