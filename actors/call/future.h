@@ -78,7 +78,7 @@ class [[nodiscard]] Future final {
 template <typename R>
 R take_result(const CallState& call) {
   if (call.error()) throw *call.error();
-  if constexpr (!std::is_void_v<R>) return decode<R>(call.reply(), call.owner.decode_context());
+  if constexpr (!std::is_void_v<R>) return decode<R>(call.reply(), call.decode_context);
 }
 
 template <typename R>

@@ -67,14 +67,20 @@ class CallState final : public Pending {
  public:
   CallState(CallOwner& caller, std::shared_ptr<const ActorAddress> callee, const char* method_name,
             TimePoint call_deadline)
-      : owner(caller), target(std::move(callee)), method(method_name), deadline(call_deadline) {}
+      : owner(caller),
+        decode_context(caller.decode_context()),
+        target(std::move(callee)),
+        method(method_name),
+        deadline(call_deadline) {}
 
   CallOwner& owner;
+  DecodeContext* const decode_context;  ///< Object to which handles in the result belong.
   // shared by all calls of the same reference, as addresses hold strings
   const std::shared_ptr<const ActorAddress> target;
   const char* const method;
   const TimePoint deadline;
-  std::uint64_t id = 0;  ///< Set once, before the call is shared.
+  std::uint64_t id = 0;        ///< Set once, before the call is shared.
+  std::uint64_t sequence = 0;  ///< Position among the calls of its process. Set like `id`.
   /// Actor of this process whose handler waits; 0: a thread that is no actor's. Set like `id`.
   ActorId calling_actor{};
   TimePoint began{};  ///< Start of the call. Set like `id`.

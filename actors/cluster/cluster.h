@@ -103,14 +103,15 @@ class Cluster final {
                      const SpawnOptions& options, Args&&... args) {
     const Acquired acquired = acquire(name, shape, options.place);
     key = acquired.key;
+    if (options.supervised()) supervisor_.add(acquired.key, options);
     return guarded(acquired.key, [&] {
       SpawnedActors actors =
           system_.spawn_actors({interface_version<T>(), name, shape,
                                 encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))},
                                acquired.processes);
-      if (options.supervised()) actors = supervise(acquired.key, std::move(actors), options);
+      if (options.supervised()) actors = supervise(acquired.key, std::move(actors));
       ActorMesh<T> mesh(system_.handle_of<T>(actors));
-      mesh.on_stopping([this, key = acquired.key] { end_supervision(key); });
+      mesh.on_stopping([this, key = acquired.key] { supervisor_.end(key); });
       mesh.on_stopped([this, key = acquired.key] { release_last(key); });
       return mesh;
     });
@@ -207,9 +208,7 @@ class Cluster final {
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
   /// Supervises the actors of a mesh. Returns them with this process as their owner.
-  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors, const SpawnOptions& options);
-  /// Ends the supervision of a mesh that was spawned under this key, if it is supervised.
-  void end_supervision(const MeshKey& spawned);
+  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors);
   /// Releases the last epoch of a mesh that was spawned under this key.
   void release_last(const MeshKey& spawned);
   /// Fails a mesh that is not restarted again.
@@ -263,8 +262,6 @@ class Cluster final {
   LeavingHosts leaving_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;
-  Mutex last_keys_mutex_;
-  std::map<MeshKey, MeshKey> last_keys_;  // of meshes that were supervised, by first key; guarded
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

@@ -29,11 +29,21 @@ class Cluster::Actions final : public SupervisorActions {
 
   Renewed renew(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
                 const std::set<std::uint32_t>& broken) override {
-    Replaced replaced = cluster_.replace(key, shape, where, broken);
-    const RenewResult& result = replaced.renewed;
-    return {replaced.key, std::move(replaced.processes), result.missing,
-            Error(result.code,
-                  result.problem.empty() ? "another process died meanwhile" : result.problem)};
+    // Throws at once if the head is away. The supervisor, which can be interrupted, waits.
+    (void)cluster_.head_.reach({});
+    try {
+      Replaced replaced = cluster_.replace(key, shape, where, broken);
+      const RenewResult& result = replaced.renewed;
+      return {replaced.key, std::move(replaced.processes), result.missing,
+              Error(result.code,
+                    result.problem.empty() ? "another process died meanwhile" : result.problem)};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound) throw;
+    }
+    // The head has released the mesh while this process was not connected.
+    cluster_.meshes_.remove(key);
+    Acquired acquired = cluster_.acquire(key.name, shape, where);
+    return {acquired.key, std::move(acquired.processes), {}};
   }
   SpawnedActors respawn(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
                         const RestartInfo& info) override {
@@ -63,39 +73,24 @@ std::unique_ptr<SupervisorActions> Cluster::make_actions() {
   return std::make_unique<Actions>(*this);
 }
 
-SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
-                                 const SpawnOptions& options) {
+SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors) {
   for (auto& actor : actors.addresses) {
     ActorAddress owned = *actor;
     owned.owner = system_.self();
     system_.supervise(owned);
     actor = std::make_shared<const ActorAddress>(std::move(owned));
   }
-  supervisor_.add(key, actors, options);
+  supervisor_.begin(key, actors);
   return actors;
 }
 
-void Cluster::end_supervision(const MeshKey& spawned) {
-  if (const auto last = supervisor_.end(spawned)) {
-    const std::lock_guard lock(last_keys_mutex_);
-    last_keys_[spawned] = *last;
-  }
-}
-
 void Cluster::release_last(const MeshKey& spawned) {
-  MeshKey key = spawned;
-  {
-    const std::lock_guard lock(last_keys_mutex_);
-    if (const auto found = last_keys_.find(spawned); found != last_keys_.end()) {
-      key = found->second;
-      last_keys_.erase(found);
-    }
-  }
-  release(key);
+  release(supervisor_.forget(spawned).value_or(spawned));
 }
 
 void Cluster::supervised_mesh_failed(const Incident& incident, const Error& error) {
-  failures_.record(incident, [] { return true; });
+  // Other meshes, and later spawns, are not touched.
+  failures_.record(incident, [] { return false; });
   const MeshKey key{incident.mesh, incident.epoch};
   for (const MeshProcesses& mesh : meshes_.meshes())
     if (mesh.key.name == key.name)
@@ -137,16 +132,21 @@ void Cluster::rethrow(const MeshKey& key, const Error& error) {
   std::optional<Error> better;
   if (error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable)
     better = failures_.of_mesh(key, kIncidentWithin);
-  release(key);
+  release_last(key);
   throw better ? *better : error;
 }
 
 void Cluster::mesh_failed(const MeshFailure& failure) {
   const Error error = failure.incident.error();
   const MeshKey key{failure.incident.mesh, failure.incident.epoch};
-  if (supervisor_.failed(failure)) {
-    reports_.add(RunEvent::of(failure.incident));
-    for (const ProcessId process : failure.dead) system_.declare_dead(process, error);
+  if (supervisor_.supervises(key)) {
+    if (failures_.record(failure.incident, [] { return false; }))
+      reports_.add(RunEvent::of(failure.incident));
+    for (const ProcessId process : failure.dead) {
+      system_.confirm_deaths_of(process);
+      system_.declare_dead(process, error);
+    }
+    supervisor_.failed(failure);
     return;
   }
   const bool survives = failures_.survives_deaths();
@@ -178,7 +178,8 @@ void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
     return;
   for (const MeshProcesses& mesh : meshes)
     for (const DeviceProcess& member : mesh.processes)
-      if (!dead.contains(member.process.id)) system_.fail_calls(member.process.id, error);
+      if (!supervisor_.supervises(mesh.key) && !dead.contains(member.process.id))
+        system_.fail_calls(member.process.id, error);
 }
 
 void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
@@ -186,7 +187,8 @@ void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
   if (only != nullptr) processes = only->mesh_processes;
   else
     for (const MeshProcesses& mesh : meshes_.meshes())
-      for (const DeviceProcess& member : mesh.processes) processes.push_back(member.process.id);
+      if (!supervisor_.supervises(mesh.key) || failures_.is_cluster_lost())
+        for (const DeviceProcess& member : mesh.processes) processes.push_back(member.process.id);
   for (const ProcessId process : processes) system_.declare_dead(process, error);
 }
 

@@ -35,10 +35,9 @@ bool is_permanent(ErrorCode code) {
 /// Mesh under supervision. Members without a mark belong to the thread that restarts it, or to
 /// end(), which waits for that thread.
 struct MeshSupervisor::Mesh {
-  Mesh(const MeshKey& mesh_key, SpawnedActors spawned, const SpawnOptions& spawn_options)
+  Mesh(const MeshKey& mesh_key, const SpawnOptions& spawn_options)
       : name(mesh_key.name),
         options(spawn_options),
-        actors(std::move(spawned)),
         budget(spawn_options.restarts.value_or(SpawnOptions::kDefaultRestarts),
                spawn_options.within),
         key(mesh_key) {}
@@ -51,8 +50,9 @@ struct MeshSupervisor::Mesh {
 
   MeshKey key;                       // guarded: read by others, too
   std::deque<MeshFailure> failures;  // guarded: reported and not handled yet
-  bool busy = false;                 // guarded: the thread runs
+  bool busy = true;                  // guarded: the thread runs, or the actors are constructed
   bool ending = false;               // guarded
+  std::optional<Error> ending_why;   // guarded: set if the cluster was lost
   Thread thread;                     // guarded
 };
 
@@ -62,63 +62,83 @@ MeshSupervisor::~MeshSupervisor() {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, mesh] : meshes_) keys.push_back(key);
   }
-  for (const MeshKey& key : keys) (void)end(key);
+  for (const MeshKey& key : keys) end(key);
 }
 
-void MeshSupervisor::add(const MeshKey& key, SpawnedActors actors, const SpawnOptions& options) {
-  auto mesh = std::make_shared<Mesh>(key, std::move(actors), options);
+void MeshSupervisor::add(const MeshKey& key, const SpawnOptions& options) {
+  auto mesh = std::make_shared<Mesh>(key, options);
   const std::lock_guard lock(mutex_);
   meshes_.emplace(key, std::move(mesh));
 }
 
+void MeshSupervisor::begin(const MeshKey& key, SpawnedActors actors) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Mesh>& mesh = meshes_.at(key);
+  mesh->actors = std::move(actors);
+  mesh->busy = !mesh->failures.empty();
+  if (mesh->busy) start_thread(mesh);
+  changed_.notify_all();
+}
+
 bool MeshSupervisor::supervises(const MeshKey& key) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(meshes_, [&](const auto& entry) {
-    return entry.second->name == key.name && entry.second->key.epoch >= key.epoch &&
-           entry.first.epoch <= key.epoch;
-  });
+  return std::ranges::any_of(meshes_,
+                             [&](const auto& entry) { return entry.second->name == key.name; });
 }
 
 bool MeshSupervisor::failed(const MeshFailure& failure) {
-  const MeshKey key{failure.incident.mesh, failure.incident.epoch};
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(
-      meshes_, [&](const auto& entry) { return entry.second->name == key.name; });
+      meshes_, [&](const auto& entry) { return entry.second->name == failure.incident.mesh; });
   if (found == meshes_.end()) return false;
   const std::shared_ptr<Mesh>& mesh = found->second;
   if (mesh->ending) return true;
   mesh->failures.push_back(failure);
-  changed_.notify_all();
-  if (std::exchange(mesh->busy, true)) return true;
+  if (!std::exchange(mesh->busy, true)) start_thread(mesh);
+  return true;
+}
+
+void MeshSupervisor::start_thread(const std::shared_ptr<Mesh>& mesh) {
   // The thread of an earlier restart has finished.
   if (mesh->thread.joinable()) mesh->thread.join();
   mesh->thread =
       Thread("restart " + mesh->name, ThreadPriority::kOrdinary, [this, mesh] { run(*mesh); });
-  return true;
+}
+
+std::optional<MeshFailure> MeshSupervisor::next_failure(Mesh& mesh) {
+  const std::lock_guard lock(mutex_);
+  // A later epoch has replaced what died.
+  std::erase_if(mesh.failures, [&](const MeshFailure& failure) {
+    return failure.incident.epoch < mesh.key.epoch;
+  });
+  if (mesh.failures.empty() || mesh.ending || mesh.given_up) {
+    if (mesh.ending_why && !mesh.given_up)
+      for (const auto& actor : mesh.actors.addresses)
+        actions_.end_supervision(*actor, *mesh.ending_why);
+    mesh.busy = false;
+    changed_.notify_all();
+    return std::nullopt;
+  }
+  // The last report of an incident is the most complete one.
+  MeshFailure all = mesh.failures.back();
+  for (const MeshFailure& failure : mesh.failures)
+    all.dead.insert(all.dead.end(), failure.dead.begin(), failure.dead.end());
+  mesh.failures.clear();
+  return all;
 }
 
 void MeshSupervisor::run(Mesh& mesh) {
-  while (true) {
-    MeshFailure failure;
-    {
-      const std::lock_guard lock(mutex_);
-      if (mesh.failures.empty() || mesh.ending || mesh.given_up) {
-        mesh.busy = false;
-        changed_.notify_all();
-        return;
-      }
-      failure = std::move(mesh.failures.front());
-      mesh.failures.pop_front();
-      // A later epoch has replaced what died.
-      if (failure.incident.epoch < mesh.key.epoch) continue;
-    }
+  while (const auto failure = next_failure(mesh)) {
+    std::optional<Error> lost;
     try {
-      restart(mesh, failure);
-    } catch (const Error& error) {
-      mesh.given_up = true;
-      for (const auto& actor : mesh.actors.addresses) actions_.restart_ends(*actor, error);
-      if (!is_ending(mesh)) actions_.give_up(failure.incident, error);
+      restart(mesh, *failure);
+    } catch (...) {
+      lost = current_error();
     }
+    if (!lost) continue;
+    mesh.given_up = true;
+    for (const auto& actor : mesh.actors.addresses) actions_.restart_ends(*actor, *lost);
+    if (!is_ending(mesh)) actions_.give_up(failure->incident, *lost);
   }
 }
 
@@ -158,7 +178,7 @@ std::size_t MeshSupervisor::count(Mesh& mesh, const RestartBudget::Death& death)
 void MeshSupervisor::restart(Mesh& mesh, const MeshFailure& failure) {
   const Incident& incident = failure.incident;
   const OnFailure policy = decide(mesh, incident);
-  if (policy == OnFailure::kEscalate) throw incident.error();
+  if (policy == OnFailure::kEscalate) throw Error(incident.error());
   std::size_t attempt =
       count(mesh, {.process_id_text = incident.process(), .cause = incident.summary()});
   std::set<std::uint32_t> broken = affected_ranks(mesh, failure, policy);
@@ -204,9 +224,13 @@ std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, std::set<std::ui
     }
     broken.clear();
     const auto before = mesh.actors.addresses;
-    mesh.actors =
-        actions_.respawn(mesh.actors, renewed.processes,
-                         {mesh.key.epoch, static_cast<std::uint32_t>(attempt), incident.summary()});
+    const RestartInfo info{mesh.key.epoch, static_cast<std::uint32_t>(attempt), incident.summary()};
+    try {
+      mesh.actors = actions_.respawn(mesh.actors, renewed.processes, info);
+    } catch (const Error& error) {
+      // A constructor that throws counts as a death, whatever it throws.
+      return Error(ErrorCode::kInternal, error.message());
+    }
     for (std::size_t rank = 0; rank < before.size(); ++rank)
       actions_.restart_ends(*before[rank], *mesh.actors.addresses[rank]);
     return std::nullopt;
@@ -229,30 +253,38 @@ void MeshSupervisor::give_up_all(const Error& why) {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, mesh] : meshes_) {
     mesh->ending = true;
-    // A restart that is under way ends its calls itself.
-    if (mesh->busy) continue;
+    mesh->ending_why = why;
+    // The thread ends its calls itself.
+    if (mesh->busy || mesh->given_up) continue;
     for (const auto& actor : mesh->actors.addresses) actions_.end_supervision(*actor, why);
   }
   changed_.notify_all();
 }
 
-std::optional<MeshKey> MeshSupervisor::end(const MeshKey& spawned) {
+void MeshSupervisor::end(const MeshKey& spawned) {
   std::shared_ptr<Mesh> mesh;
   {
     std::unique_lock lock(mutex_);
     const auto found = meshes_.find(spawned);
-    if (found == meshes_.end()) return std::nullopt;
+    if (found == meshes_.end()) return;
     mesh = found->second;
     mesh->ending = true;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !mesh->busy; });
-    meshes_.erase(found);
   }
   if (mesh->thread.joinable()) mesh->thread.join();
   const Error stopped(ErrorCode::kNotFound, mesh->name + " was stopped by its owner");
   if (!mesh->given_up)
     for (const auto& actor : mesh->actors.addresses) actions_.end_supervision(*actor, stopped);
-  return mesh->key;
+}
+
+std::optional<MeshKey> MeshSupervisor::forget(const MeshKey& spawned) {
+  const std::lock_guard lock(mutex_);
+  const auto found = meshes_.find(spawned);
+  if (found == meshes_.end()) return std::nullopt;
+  const MeshKey last = found->second->key;
+  meshes_.erase(found);
+  return last;
 }
 
 }  // namespace weft::actors

@@ -61,21 +61,30 @@ class MeshSupervisor final {
   MeshSupervisor(const MeshSupervisor&) = delete;
   MeshSupervisor& operator=(const MeshSupervisor&) = delete;
 
-  /// Supervises a mesh from now on. `actors`: as they were spawned.
-  void add(const MeshKey& key, SpawnedActors actors, const SpawnOptions& options);
+  /// Supervises a mesh whose actors are being constructed: deaths are noted. Call begin() or
+  /// forget() next.
+  void add(const MeshKey& key, const SpawnOptions& options);
+  /// Begins to restart actors. `actors`: as they were spawned.
+  void begin(const MeshKey& key, SpawnedActors actors);
   /// Restarts a mesh if it is supervised; otherwise returns false. Does not block.
   bool failed(const MeshFailure& failure);
   /// Returns whether a mesh of this key, or a later epoch of it, is supervised.
   bool supervises(const MeshKey& key) const;
-  /// Ends the supervision of a mesh that was spawned under this key. Waits for the end of a restart
-  /// that is under way. Returns the present key; nullopt if the mesh is not supervised.
-  std::optional<MeshKey> end(const MeshKey& spawned);
+  /// Restarts no more actors of a mesh that was spawned under this key, if it is supervised. Waits
+  /// for the end of an attempt that is under way. Deaths are ignored from now on.
+  void end(const MeshKey& spawned);
+  /// Forgets a mesh, after end(). Returns its present key; nullopt if it is not supervised.
+  std::optional<MeshKey> forget(const MeshKey& spawned);
   /// Ends the supervision of all meshes, as the cluster is lost. Does not block.
   void give_up_all(const Error& why);
 
  private:
   struct Mesh;
+  void start_thread(const std::shared_ptr<Mesh>& mesh);
   void run(Mesh& mesh);
+  /// Takes the next failure, with the dead of all that are reported of its epoch; nullopt if there
+  /// is none to handle. The thread is then about to end.
+  std::optional<MeshFailure> next_failure(Mesh& mesh);
   void restart(Mesh& mesh, const MeshFailure& failure);
   /// Returns the ranks that the policy restarts although their processes live.
   std::set<std::uint32_t> affected_ranks(const Mesh& mesh, const MeshFailure& failure,

@@ -27,7 +27,7 @@ struct MeshPlacement {
 /// What follows the death of a process of a mesh. A restarted actor is constructed with the
 /// arguments of spawn(), in a new process; Context::restart_info() tells it.
 enum class OnFailure : std::uint8_t {
-  kUnspecified,  ///< one_for_one if restarts are allowed. Else the owner alone knows what to do.
+  kUnspecified,  ///< one_for_one if restarts are allowed. Else see ClusterOptions::failure_scope.
   kEscalate,     ///< Calls of the mesh fail with the incident. Other meshes are not touched.
   kOneForOne,    ///< The dead actors are restarted.
   kOneForAll,    ///< All actors of the mesh are restarted.
@@ -50,14 +50,15 @@ struct SpawnOptions {
   /// against `recovery.restarts` of a run.
   std::optional<std::size_t> restarts = {};
   Nanoseconds within = std::chrono::minutes(10);
-  /// Decides for each incident in place of `on_failure`. May block; runs on a thread of the
-  /// cluster. An exception escalates. Empty: none.
+  /// Decides for each incident in place of `on_failure`. Runs on a thread of the cluster. An
+  /// exception escalates. Empty: none.
   std::function<OnFailure(const Incident&)> decide = {};
 
   static constexpr std::size_t kDefaultRestarts = 3;
-  /// Returns whether the cluster restarts actors of the mesh.
+  /// Returns whether a death concerns this mesh alone, as its policy says. Without a policy the
+  /// failure scope of the cluster counts.
   bool supervised() const {
-    return decide || restarts.value_or(0) > 0 || on_failure >= OnFailure::kOneForOne;
+    return decide || restarts.value_or(0) > 0 || on_failure != OnFailure::kUnspecified;
   }
 };
 

@@ -48,7 +48,7 @@ bool Route::send(OutgoingCall outgoing) {
 const char* Route::wait_for_queue_space(std::unique_lock<Mutex>& lock,
                                         const OutgoingCall& outgoing) {
   const auto has_space = [&] {
-    return closed_ || outgoing.call.urgent ||
+    return closed_ || outgoing.call.urgent || outgoing.has_waited ||
            targets_[outgoing.call.actor].held.size() < kMaxHeldCalls;
   };
   if (has_space()) return nullptr;

@@ -19,6 +19,9 @@ struct OutgoingCall {
   Call call;
   std::shared_ptr<CallState> state;  // shared with the caller's Future
   TimePoint deadline = TimePoint::max();
+  /// True if the call has waited for a restart: the calls that did so are bounded elsewhere, and
+  /// need no space among the held ones.
+  bool has_waited = false;
 };
 
 /// Route to one process. Keeps the order of calls per actor and holds back calls without credit.

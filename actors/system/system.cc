@@ -114,10 +114,7 @@ System& system_of(const ByteReader& reader) {
 }
 
 ActorAddress address_for_peers(const System& system, const ActorAddress& address) {
-  ActorAddress result = address;
-  if (ProcessRef self = system.self(); self.id == address.process.id)
-    result.process = std::move(self);
-  return result;
+  return system.last_known_address(address);
 }
 
 void check_handle(const InterfaceVersion& sent, const InterfaceVersion& own,
@@ -189,21 +186,25 @@ void System::restart_begins(const ActorAddress& actor) {
 
 void System::restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now) {
   const ActorKey before = ActorKey::of(actor);
-  if (now.ok() && ActorKey::of(now.value()) == before) return impl_->relocations.withdraw(actor);
+  if (now.ok() && ActorKey::of(now.value()) == before)
+    return impl_->relocations.finish_unmoved(actor);
   impl_->relocations.confirm(before);
   impl_->relocations.finish(before, now);
 }
 
-std::shared_ptr<const ActorAddress> System::present_address(
+void System::confirm_deaths_of(ProcessId process) { impl_->relocations.confirm_all_of(process); }
+
+ActorAddress System::last_known_address(const ActorAddress& actor) const {
+  ActorAddress now = actor.owner.id == ProcessId() ? actor : impl_->relocations.last_known(actor);
+  if (ProcessRef own = self(); own.id == now.process.id) now.process = std::move(own);
+  if (ProcessRef own = self(); own.id == now.owner.id) now.owner = std::move(own);
+  return now;
+}
+
+std::shared_ptr<const ActorAddress> System::shared_last_known_address(
     const std::shared_ptr<const ActorAddress>& actor) const {
   if (actor->owner.id == ProcessId()) return actor;
-  try {
-    if (auto now = impl_->relocations.current(*actor, [](const Outcome<ActorAddress>&) {}))
-      return std::make_shared<const ActorAddress>(std::move(*now));
-  } catch (const Error&) {
-    // It is lost; a call at its last address says so.
-  }
-  return actor;
+  return std::make_shared<const ActorAddress>(last_known_address(*actor));
 }
 
 void System::end_supervision(const ActorAddress& actor, const Error& why) {
@@ -270,14 +271,14 @@ bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Metho
 
 std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target,
                                               Nanoseconds within) {
-  return call_system(present_address(target), static_cast<std::uint32_t>(SystemMethod::kStop),
-                     "stop", within);
+  return call_system(shared_last_known_address(target),
+                     static_cast<std::uint32_t>(SystemMethod::kStop), "stop", within);
 }
 
 std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target,
                                               Nanoseconds within) {
-  return call_system(present_address(target), static_cast<std::uint32_t>(SystemMethod::kReport),
-                     "report", within);
+  return call_system(shared_last_known_address(target),
+                     static_cast<std::uint32_t>(SystemMethod::kReport), "report", within);
 }
 
 std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,

@@ -214,6 +214,11 @@ class System final : public DecodeContext {
   /// process, calls that were not sent, or are idempotent, wait until restart_ends(), here and in
   /// other processes.
   void supervise(const ActorAddress& actor);
+  /// Begins the restart of the supervised actors of a process that has died. Call before
+  /// declare_dead().
+  void confirm_deaths_of(ProcessId process);
+  /// Returns where an actor was last, with the addresses on which this process listens now.
+  ActorAddress last_known_address(const ActorAddress& actor) const;
   /// Begins the restart of a supervised actor. Optional: a failed call begins it, too.
   void restart_begins(const ActorAddress& actor);
   /// Ends the restart of an actor: waiting and later calls go to the address `now`, which is
@@ -298,8 +303,7 @@ class System final : public DecodeContext {
  private:
   std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
                                         Nanoseconds within);
-  /// Returns the last known address of an actor that may have been restarted.
-  std::shared_ptr<const ActorAddress> present_address(
+  std::shared_ptr<const ActorAddress> shared_last_known_address(
       const std::shared_ptr<const ActorAddress>& actor) const;
   void provide(Provider provider);
   std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target,

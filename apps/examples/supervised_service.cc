@@ -1,11 +1,10 @@
-// A service that survives `kill -9`. Start the program, and kill the process that it names: the next
-// call waits for the restart, and goes to the new process.
+// A service that survives `kill -9`. Start the program, and kill the process that it names: the
+// next call waits for the restart, and goes to the new process.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "actors/launch/app_main.h"
 
@@ -14,14 +13,16 @@ using namespace std::chrono_literals;
 
 /// Counts calls. Its state is lost with its process.
 struct Counter {
-  explicit Counter(Context& context) : restarts(context.restart_info().attempt) {}
+  explicit Counter(Context& own) : context(own) {}
   /// May run twice: a call that was under way when the process died is repeated.
-  std::string count() {
-    return fmt::format("pid {}, restarts {}, calls {}", ::getpid(), restarts, ++calls);
+  task<std::string> count() {
+    co_await context.sleep(100ms);
+    const std::uint32_t restarts = context.restart_info().attempt;
+    co_return fmt::format("pid {}, restarts {}, calls {}", ::getpid(), restarts, ++calls);
   }
   static constexpr auto endpoints =
       interface<"examples.counter", 1>(on<&Counter::count>("count", idempotent));
-  std::uint32_t restarts;
+  Context& context;
   int calls = 0;
 };
 
@@ -33,7 +34,6 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 100 && !run.stop.stop_requested(); ++i) {
       fmt::print("{}\n", counter.call<&Counter::count>().get());
       std::fflush(stdout);
-      std::this_thread::sleep_for(100ms);
     }
     return 0;
   });

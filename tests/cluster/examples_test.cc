@@ -20,7 +20,7 @@ TEST(Examples, TheSupervisedServiceSurvivesAKill) {
   service.word_after("restarts 1, calls 3");
   EXPECT_THAT(service.text(), testing::Not(HasSubstr("failed")));
   ::kill(service.pid, SIGINT);
-  EXPECT_EQ(service.wait(), 0) << service.text();
+  EXPECT_EQ(service.wait(), 130) << service.text();
   EXPECT_TRUE(processes.none_left());
 }
 

@@ -22,7 +22,8 @@ TEST_P(Supervision, FollowsItsPolicyAfterAKill) {
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, Supervision,
                          testing::Values("one_for_one", "one_for_all", "rest_for_one", "escalated",
-                                         "budget", "constructor", "calls", "handles", "stopped"),
+                                         "escalated_by_option", "two_at_once", "tells", "budget",
+                                         "constructor", "calls", "handles", "stopped"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -59,13 +59,12 @@ void IncomingCalls::report(ActorId actor, const Answer& answer) {
 }
 
 void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
-  const Relocations::Then reply = [answer,
-                                   name = identity_.name()](const Outcome<ActorAddress>& address) {
+  const auto reply = [answer, name = identity_.name()](const Outcome<ActorAddress>& address) {
     if (address.ok()) answer(encode(address.value()));
     else answer(Error(address.error()).from(name, ""));
   };
   const ActorKey key = ActorKey::of(actor);
-  const auto now = relocations_.current(actor, reply);
+  const auto now = relocations_.current(actor, {reply});
   if (!now) return;
   if (ActorKey::of(*now) != key) return reply(*now);
   if (!relocations_.watches(key))
@@ -73,7 +72,7 @@ void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
                 identity_.name());
   timers_.run_after(kDeathReportedWithin, [this, actor, reply] {
     try {
-      if (const auto later = relocations_.current(actor, reply)) reply(*later);
+      if (const auto later = relocations_.current(actor, {reply})) reply(*later);
     } catch (const Error& error) {
       reply(error);
     }

@@ -57,23 +57,25 @@ void OutgoingCalls::send_to_present_address(const std::shared_ptr<CallState>& ca
   const auto destination = pending_.destination(call->id);
   if (!destination) return;  // it has ended meanwhile
   try {
-    const auto now =
-        relocations_.current(*destination, [this, call](const Outcome<ActorAddress>& address) {
-          if (address.ok()) send_kept(call, address.value());
-          else call->fail(with_call_outcome(address.error(), *call));
-        });
-    if (now) send_kept(call, *now);
+    const auto now = relocations_.current(
+        *destination, {[this, call](const Outcome<ActorAddress>& address) {
+                         if (address.ok()) send_kept(call, address.value(), true);
+                         else call->fail(with_call_outcome(address.error(), *call));
+                       },
+                       call->sequence, call});
+    if (now) send_kept(call, *now, false);
   } catch (const Error& error) {
     call->fail(with_call_outcome(error, *call));
   }
 }
 
-void OutgoingCalls::send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address) {
+void OutgoingCalls::send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address,
+                              bool has_waited) {
   std::optional<Call> message = pending_.message_to(call->id, address);
   if (!message || call->done()) return;
   std::optional<Error> lost;
   try {
-    route_to(address.process)->send({std::move(*message), call, call->deadline});
+    route_to(address.process)->send({std::move(*message), call, call->deadline, has_waited});
   } catch (const Error& error) {
     lost = error;
   }
@@ -105,43 +107,40 @@ void OutgoingCalls::locate(const ActorAddress& lost) {
   const auto asked = call(system_actor_of(lost.owner, lost.label), "locate",
                           system_call(SystemMethod::kLocate, encode(lost)), kNoDeadline);
   asked->when_done([this, lost, asked] {
-    Outcome<ActorAddress> now = Error(ErrorCode::kPeerDied, "");
+    const ActorKey actor = ActorKey::of(lost);
     try {
-      now = take_result<ActorAddress>(*asked);
+      const auto now = take_result<ActorAddress>(*asked);
+      if (ActorKey::of(now) == actor) relocations_.withdraw(lost);
+      else relocations_.finish(actor, now);
     } catch (const Error& error) {
-      // An answer of the owner names its node.
-      now =
-          error.node().empty()
-              ? Error(error.code(), fmt::format("{} was lost, and its owner {} does not say where "
-                                                "it is now: {}",
-                                                lost.label, lost.owner.name, error.message()))
-              : error;
+      // An answer of the owner names its node, and is final. Without one, the owner may be
+      // reachable later.
+      if (!error.node().empty() && error.code() != ErrorCode::kResourceExhausted)
+        return relocations_.finish(actor, error);
+      relocations_.abandon(
+          actor, Error(error.code(),
+                       fmt::format("{} was lost, and its owner {} does not say where it is now: {}",
+                                   lost.label, lost.owner.name, error.message())));
     }
-    if (now.ok() && ActorKey::of(now.value()) == ActorKey::of(lost)) relocations_.withdraw(lost);
-    else relocations_.finish(ActorKey::of(lost), now);
   });
 }
 
 bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call call) {
   check_size(call, *target, "tell");
-  const auto send = [this](const ActorAddress& address, Call message) {
-    message.actor = address.actor;
-    try {
-      return route_to(address.process)
-          ->send({std::move(message), nullptr, SteadyClock().now() + options_.default_deadline});
-    } catch (const Error&) {
-      return false;  // dead, or not reachable
-    }
-  };
-  if (target->owner.id == ProcessId()) return send(*target, std::move(call));
+  if (target->owner.id != ProcessId()) {
+    // The reply tells whether the process lives. Without it, the message would be lost unseen.
+    const auto state = this->call(target, "tell", std::move(call), kDefaultDeadline);
+    state->when_done([log = options_.log, state = state.get(), label = target->label] {
+      if (state->error())
+        log.error("{}: a one-way call failed: {}", label, state->error()->describe());
+    });
+    return true;
+  }
   try {
-    const auto now =
-        relocations_.current(*target, [send, call](const Outcome<ActorAddress>& address) {
-          if (address.ok()) (void)send(address.value(), call);
-        });
-    return !now || send(*now, std::move(call));
+    return route_to(target->process)
+        ->send({std::move(call), nullptr, SteadyClock().now() + options_.default_deadline});
   } catch (const Error&) {
-    return false;  // lost, or too many calls wait
+    return false;  // dead, or not reachable
   }
 }
 
@@ -155,7 +154,10 @@ void OutgoingCalls::finish(Reply reply) {
 void OutgoingCalls::withdraw(const CallState& call) {
   const auto destination = pending_.destination(call.id);
   pending_.take(call.id);
-  const ActorAddress& target = destination ? *destination : *call.target;
+  withdraw_from(destination ? *destination : *call.target, call);
+}
+
+void OutgoingCalls::withdraw_from(const ActorAddress& target, const CallState& call) {
   if (target.process.id == identity_.id()) {
     if (local_->withdraw(target.actor, call.id)) return;
     if (const auto host = actors_.find(target.actor)) host->cancel(local_.get(), call.id);
@@ -166,19 +168,21 @@ void OutgoingCalls::withdraw(const CallState& call) {
 }
 
 void OutgoingCalls::fail_all_of(ProcessId process, const Error& reason) {
-  for (const auto& state : pending_.all_of(process)) {
+  // Calls that were not sent come back from their route.
+  for (const auto& state : pending_.sent_to(process)) {
     lose_call(state, reason);
     if (state->done()) pending_.take(state->id);
   }
 }
 
 void OutgoingCalls::cancel_all_of(ProcessId process, const Error& reason) {
-  for (const auto& state : pending_.take_all_of(process))
-    if (state->fail(with_call_outcome(reason, *state))) withdraw(*state);
+  for (const auto& [state, destination] : pending_.take_all_of(process))
+    if (state->fail(with_call_outcome(reason, *state))) withdraw_from(*destination, *state);
 }
 
 void OutgoingCalls::fail_all(const Error& reason) {
-  for (const auto& state : pending_.take_all()) state->fail(with_call_outcome(reason, *state));
+  for (const auto& taken : pending_.take_all())
+    taken.call->fail(with_call_outcome(reason, *taken.call));
 }
 
 void OutgoingCalls::arm_deadlines(TimePoint at) {
@@ -193,12 +197,12 @@ void OutgoingCalls::arm_deadlines(TimePoint at) {
 void OutgoingCalls::expire() {
   deadline_armed_ = TimePoint::max();
   TimePoint next = TimePoint::max();
-  for (const auto& state : pending_.take_expired(SteadyClock().now(), next)) {
+  for (const auto& [state, destination] : pending_.take_expired(SteadyClock().now(), next)) {
     const Error error(
         ErrorCode::kDeadlineExceeded,
         fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method,
                     state->target->label, state->target->process.name, state->outcome()));
-    if (state->fail(error)) withdraw(*state);
+    if (state->fail(error)) withdraw_from(*destination, *state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);
 }

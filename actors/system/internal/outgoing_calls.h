@@ -69,7 +69,10 @@ class OutgoingCalls final : public CallOwner {
   std::shared_ptr<Route> route_to(const ProcessRef& process);
   /// Sends a call whose message is kept to the present address of its actor, once that is known.
   void send_to_present_address(const std::shared_ptr<CallState>& call);
-  void send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address);
+  void send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address,
+                 bool has_waited);
+  /// Asks the process at `target` to stop a call that has ended here.
+  void withdraw_from(const ActorAddress& target, const CallState& call);
   /// Asks the owner of an actor whose process was lost for the present address.
   void locate(const ActorAddress& lost);
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.

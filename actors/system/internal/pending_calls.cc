@@ -23,6 +23,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   free_.pop_back();
   slots_[index].call = call;
   slots_[index].destination = call->target;
+  call->sequence = ++last_sequence_;
   call->id = std::uint64_t{slots_[index].generation} << 32 | index;
   if (call->deadline >= earliest_) return false;
   earliest_ = call->deadline;
@@ -36,13 +37,13 @@ PendingCalls::CallSlot* PendingCalls::find(std::uint64_t id) {
   return &slots_[index];
 }
 
-std::shared_ptr<CallState> PendingCalls::clear(CallSlot& slot) {
-  auto call = std::move(slot.call);
+PendingCalls::Taken PendingCalls::clear(CallSlot& slot) {
+  Taken taken{std::move(slot.call), std::move(slot.destination)};
   const std::uint32_t generation = slot.generation + 1;
   slot = CallSlot();
   slot.generation = generation;
   free_.push_back(static_cast<std::uint32_t>(&slot - slots_.data()));
-  return call;
+  return taken;
 }
 
 void PendingCalls::keep(const CallState& call, const Call& message, bool repeatable) {
@@ -65,6 +66,7 @@ std::optional<Call> PendingCalls::message_to(std::uint64_t id, const ActorAddres
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(id);
   if (slot == nullptr || !std::exchange(slot->waits, false)) return std::nullopt;
+  if (slot->call->sent && !slot->repeatable) return std::nullopt;
   if (*slot->destination != destination)
     slot->destination = std::make_shared<const ActorAddress>(destination);
   Call message = *slot->message;
@@ -78,7 +80,7 @@ PendingCalls::Resend PendingCalls::wait_to_resend(const CallState& call) {
   if (slot == nullptr || !slot->message) return Resend::kRefused;
   // The loss of a process is reported more than once.
   if (slot->waits) return Resend::kWaitsAlready;
-  if ((call.sent && !slot->repeatable) || ++slot->attempts > kMaxAttempts) return Resend::kRefused;
+  if (call.sent && (!slot->repeatable || ++slot->attempts > kMaxAttempts)) return Resend::kRefused;
   slot->waits = true;
   return Resend::kWaits;
 }
@@ -86,31 +88,33 @@ PendingCalls::Resend PendingCalls::wait_to_resend(const CallState& call) {
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(id);
-  return slot == nullptr ? nullptr : clear(*slot);
+  return slot == nullptr ? nullptr : clear(*slot).call;
 }
 
 template <typename Which>
-std::vector<std::shared_ptr<CallState>> PendingCalls::take_if(Which which) {
-  std::vector<std::shared_ptr<CallState>> taken;
+std::vector<PendingCalls::Taken> PendingCalls::take_if(Which which) {
+  std::vector<Taken> taken;
   for (CallSlot& slot : slots_)
     if (slot.call && which(slot)) taken.push_back(clear(slot));
   return taken;
 }
 
-std::vector<std::shared_ptr<CallState>> PendingCalls::take_all_of(ProcessId process) {
+std::vector<PendingCalls::Taken> PendingCalls::take_all_of(ProcessId process) {
   const std::lock_guard lock(mutex_);
   return take_if([&](const CallSlot& slot) { return slot.destination->process.id == process; });
 }
 
-std::vector<std::shared_ptr<CallState>> PendingCalls::all_of(ProcessId process) {
+std::vector<std::shared_ptr<CallState>> PendingCalls::sent_to(ProcessId process) {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<CallState>> found;
   for (const CallSlot& slot : slots_)
-    if (slot.call && slot.destination->process.id == process) found.push_back(slot.call);
+    if (slot.call && slot.call->sent && !slot.waits && slot.destination->process.id == process)
+      found.push_back(slot.call);
+  std::ranges::sort(found, {}, &CallState::sequence);
   return found;
 }
 
-std::vector<std::shared_ptr<CallState>> PendingCalls::take_all() {
+std::vector<PendingCalls::Taken> PendingCalls::take_all() {
   const std::lock_guard lock(mutex_);
   return take_if([](const CallSlot&) { return true; });
 }
@@ -123,7 +127,7 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
   return found;
 }
 
-std::vector<std::shared_ptr<CallState>> PendingCalls::take_expired(TimePoint now, TimePoint& next) {
+std::vector<PendingCalls::Taken> PendingCalls::take_expired(TimePoint now, TimePoint& next) {
   const std::lock_guard lock(mutex_);
   auto expired = take_if([&](const CallSlot& slot) { return slot.call->deadline <= now; });
   earliest_ = TimePoint::max();

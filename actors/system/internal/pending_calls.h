@@ -29,17 +29,23 @@ class PendingCalls final {
   Resend wait_to_resend(const CallState& call);
   /// Removes and returns a call; null if it is not there.
   std::shared_ptr<CallState> take(std::uint64_t id);
-  std::vector<std::shared_ptr<CallState>> take_all_of(ProcessId process);
-  /// Returns the calls that were sent to a process last.
-  std::vector<std::shared_ptr<CallState>> all_of(ProcessId process);
-  std::vector<std::shared_ptr<CallState>> take_all();
+  /// Call that was removed, and the address to which it was sent last.
+  struct Taken {
+    std::shared_ptr<CallState> call;
+    std::shared_ptr<const ActorAddress> destination;
+  };
+  std::vector<Taken> take_all_of(ProcessId process);
+  /// Returns the calls that have left for a process, in the order in which they were made.
+  std::vector<std::shared_ptr<CallState>> sent_to(ProcessId process);
+  std::vector<Taken> take_all();
   /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting();
   /// Removes and returns the calls whose deadline has passed. Sets `next` to the next deadline.
-  std::vector<std::shared_ptr<CallState>> take_expired(TimePoint now, TimePoint& next);
+  std::vector<Taken> take_expired(TimePoint now, TimePoint& next);
 
  private:
-  /// Times that a call is sent at most, counting the first.
+  /// Times that a call is sent at most, counting the first; a call that was never sent has no
+  /// limit but its deadline.
   static constexpr int kMaxAttempts = 5;
   struct CallSlot {
     std::shared_ptr<CallState> call;
@@ -53,14 +59,15 @@ class PendingCalls final {
   /// Returns the slot of a call; null if the call is not there. The lock is held.
   CallSlot* find(std::uint64_t id);
   /// Empties a slot and returns its call. The lock is held.
-  std::shared_ptr<CallState> clear(CallSlot& slot);
+  Taken clear(CallSlot& slot);
   template <typename Which>
-  std::vector<std::shared_ptr<CallState>> take_if(Which which);
+  std::vector<Taken> take_if(Which which);
 
   Mutex mutex_;  // guards the members below
   std::vector<CallSlot> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t purge_at_ = 1024;
+  std::uint64_t last_sequence_ = 0;
   TimePoint earliest_ = TimePoint::max();
 };
 

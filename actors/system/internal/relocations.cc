@@ -1,5 +1,6 @@
 #include "actors/system/internal/relocations.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -7,7 +8,7 @@
 
 namespace weft::actors {
 
-std::optional<ActorAddress> Relocations::current(const ActorAddress& address, Then then) {
+std::optional<ActorAddress> Relocations::current(const ActorAddress& address, Waiting waiting) {
   const std::lock_guard lock(mutex_);
   ActorAddress now = address;
   while (true) {
@@ -16,14 +17,29 @@ std::optional<ActorAddress> Relocations::current(const ActorAddress& address, Th
     Restart& restart = found->second;
     if (!restart.end) {
       if (restart.waiting.size() >= kMaxWaiting)
+        std::erase_if(restart.waiting, [](const Waiting& each) {
+          const auto call = each.call.lock();
+          return call && call->done();
+        });
+      if (restart.waiting.size() >= kMaxWaiting)
         throw_error(ErrorCode::kResourceExhausted,
                     "{} calls wait already for the restart of {}; await results before calling "
                     "again",
                     kMaxWaiting, address.label);
-      restart.waiting.push_back(std::move(then));
+      restart.waiting.push_back(std::move(waiting));
       return std::nullopt;
     }
     now = restart.end->value();  // throws the reason of a loss
+  }
+}
+
+ActorAddress Relocations::last_known(const ActorAddress& address) const {
+  const std::lock_guard lock(mutex_);
+  ActorAddress now = address;
+  while (true) {
+    const auto found = restarts_.find(ActorKey::of(now));
+    if (found == restarts_.end() || !found->second.end || !found->second.end->ok()) return now;
+    now = found->second.end->value();
   }
 }
 
@@ -37,39 +53,53 @@ void Relocations::confirm(const ActorKey& actor) {
   restarts_[actor].confirmed = true;
 }
 
+void Relocations::confirm_all_of(ProcessId process) {
+  const std::lock_guard lock(mutex_);
+  for (const ActorKey& actor : watched_)
+    if (actor.process == process) restarts_[actor].confirmed = true;
+}
+
 void Relocations::finish(const ActorKey& actor, const Outcome<ActorAddress>& now) {
   {
     const std::lock_guard lock(mutex_);
     if (watched_.erase(actor) > 0 && now.ok()) watched_.insert(ActorKey::of(now.value()));
   }
-  run_waiting(actor, now, true);
+  run_waiting(actor, now, Trace::kKept);
+}
+
+void Relocations::finish_unmoved(const ActorAddress& actor) {
+  run_waiting(ActorKey::of(actor), actor, Trace::kErased);
 }
 
 void Relocations::withdraw(const ActorAddress& actor) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = restarts_.find(ActorKey::of(actor));
-    if (found == restarts_.end() || found->second.confirmed) return;
-  }
-  run_waiting(ActorKey::of(actor), actor, false);
+  run_waiting(ActorKey::of(actor), actor, Trace::kErasedUnlessConfirmed);
 }
 
-void Relocations::run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now, bool keep) {
-  // Calls that arrive meanwhile wait behind those that are sent here.
+void Relocations::abandon(const ActorKey& actor, const Error& why) {
+  run_waiting(actor, why, Trace::kErasedUnlessConfirmed);
+}
+
+void Relocations::run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now,
+                              Trace trace) {
+  // Calls that arrive meanwhile wait behind those that are sent here. If no trace is kept, a call
+  // that fails again begins the next restart.
   while (true) {
-    std::vector<Then> waiting;
+    std::vector<Waiting> waiting;
     {
       const std::lock_guard lock(mutex_);
       const auto found = restarts_.find(actor);
       if (found == restarts_.end() || found->second.end) return;
-      if (found->second.waiting.empty()) {
-        if (keep) found->second.end = now;
-        else restarts_.erase(found);
+      if (trace == Trace::kErasedUnlessConfirmed && found->second.confirmed) return;
+      waiting = std::exchange(found->second.waiting, {});
+      if (trace != Trace::kKept) restarts_.erase(found);
+      else if (waiting.empty()) {
+        found->second.end = now;
         return;
       }
-      waiting = std::exchange(found->second.waiting, {});
     }
-    for (const Then& then : waiting) then(now);
+    std::ranges::stable_sort(waiting, {}, &Waiting::sequence);
+    for (const Waiting& each : waiting) each.then(now);
+    if (trace != Trace::kKept) return;
   }
 }
 
@@ -83,7 +113,7 @@ void Relocations::unwatch(const ActorKey& actor, const Error& why) {
     const std::lock_guard lock(mutex_);
     watched_.erase(actor);
   }
-  run_waiting(actor, why, true);
+  run_waiting(actor, why, Trace::kKept);
 }
 
 bool Relocations::moved(const ActorKey& actor) const {

@@ -3,12 +3,15 @@
 #include <chrono>
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "actors/call/pending.h"
 #include "actors/message/ids.h"
 #include "core/base/clock.h"
 #include "core/base/outcome.h"
@@ -33,29 +36,44 @@ struct ActorKey {
 ///
 ///   [at its address] -> begin() -> [restarting: calls wait] -> finish() -> [moved, or lost]
 ///
-/// The process that restarts an actor watches it, begins and finishes; others begin when a call
+/// The process that restarts an actor watches it, confirms and finishes; others begin when a call
 /// fails, and finish with what that process says. Any thread.
 class Relocations final {
  public:
-  /// Called with the present address, or with the reason why the actor will not be back.
-  using Then = std::function<void(const Outcome<ActorAddress>& address)>;
+  /// Waiting call, or other question for an address.
+  struct Waiting {
+    /// Called with the present address, or with the reason why the actor will not be back.
+    std::function<void(const Outcome<ActorAddress>& address)> then;
+    /// Position among the calls of this process: earlier ones run first.
+    std::uint64_t sequence = 0;
+    /// Call that waits, if it is one; once it is over, nothing waits any more.
+    std::weak_ptr<const Pending> call = {};
+  };
   /// Calls that wait for one actor at most. One more fails, so that memory is bounded.
   static constexpr std::size_t kMaxWaiting = 4096;
 
-  /// Returns the present address of an actor. If a restart is under way, queues `then`, which runs
-  /// after those that were queued before, and returns nullopt. Throws the reason if the actor is
-  /// lost, and Error(kResourceExhausted) if too many wait.
-  std::optional<ActorAddress> current(const ActorAddress& address, Then then);
+  /// Returns the present address of an actor. If a restart is under way, queues `waiting` and
+  /// returns nullopt. Throws the reason if the actor is lost, and Error(kResourceExhausted) if too
+  /// many wait.
+  std::optional<ActorAddress> current(const ActorAddress& address, Waiting waiting);
+  /// Returns the present address, or the last one if a restart is under way or the actor is lost.
+  ActorAddress last_known(const ActorAddress& address) const;
   /// Begins a restart, as a call has failed. Returns false if it has begun, or has ended, before.
   bool begin(const ActorKey& actor);
   /// Begins a restart, as the process that restarts the actor says so. withdraw() then has no
   /// effect.
   void confirm(const ActorKey& actor);
+  /// Confirms the restart of all watched actors of a process, which has died.
+  void confirm_all_of(ProcessId process);
   /// Ends a restart: runs what waits. An error is final. Without effect unless a restart is under
   /// way.
   void finish(const ActorKey& actor, const Outcome<ActorAddress>& now);
   /// Ends a restart that was none: the actor is where it was.
+  void finish_unmoved(const ActorAddress& actor);
+  /// Like finish_unmoved(), unless the restart is confirmed.
   void withdraw(const ActorAddress& actor);
+  /// Fails what waits now. Later calls begin anew.
+  void abandon(const ActorKey& actor, const Error& why);
 
   /// Watches an actor that this process restarts.
   void watch(const ActorKey& actor);
@@ -69,9 +87,15 @@ class Relocations final {
   struct Restart {
     bool confirmed = false;
     std::optional<Outcome<ActorAddress>> end;  ///< Absent while the restart is under way.
-    std::vector<Then> waiting;
+    std::vector<Waiting> waiting;
   };
-  void run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now, bool keep);
+  /// What remains of a restart that has ended.
+  enum class Trace : std::uint8_t {
+    kKept,    ///< Its end, for later calls.
+    kErased,  ///< Nothing.
+    kErasedUnlessConfirmed
+  };
+  void run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now, Trace trace);
 
   mutable Mutex mutex_;                   // guards the members below
   std::map<ActorKey, Restart> restarts_;  // by former incarnation

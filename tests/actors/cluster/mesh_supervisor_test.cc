@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -130,17 +131,20 @@ TEST(MeshSupervisor, LeavesMeshesWithoutAPolicyAlone) {
   MeshSupervisor supervisor(actions);
   EXPECT_FALSE(supervisor.failed(actions.death_of(0, 1)));
   EXPECT_FALSE(supervisor.supervises(kFirst));
-  EXPECT_EQ(supervisor.end(kFirst), std::nullopt);
+  supervisor.end(kFirst);
+  EXPECT_EQ(supervisor.forget(kFirst), std::nullopt);
 }
 
 TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
   const auto begun_under = [](OnFailure policy) {
     FakeActions actions;
     MeshSupervisor supervisor(actions);
-    supervisor.add(kFirst, actions.actors(), {.on_failure = policy});
+    supervisor.add(kFirst, {.on_failure = policy});
+    supervisor.begin(kFirst, actions.actors());
     EXPECT_TRUE(supervisor.failed(actions.death_of(1, 1)));
     EXPECT_TRUE(actions.restarted(1));
-    EXPECT_EQ(supervisor.end(kFirst), (MeshKey{"units", 2}));
+    supervisor.end(kFirst);
+    EXPECT_EQ(supervisor.forget(kFirst), (MeshKey{"units", 2}));
     return actions.begun;
   };
   EXPECT_THAT(begun_under(one_for_one), ElementsAre("unit1"));
@@ -151,7 +155,8 @@ TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
 TEST(MeshSupervisor, TellsTheActorAttemptAndEpochAndCountsAgain) {
   FakeActions actions;
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 5});
+  supervisor.add(kFirst, {.restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.restarted(1));
   EXPECT_TRUE(supervisor.supervises({"units", 2}));
@@ -167,11 +172,12 @@ TEST(MeshSupervisor, TellsTheActorAttemptAndEpochAndCountsAgain) {
 TEST(MeshSupervisor, IgnoresDeathsInAnEpochThatIsReplaced) {
   FakeActions actions;
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 5});
+  supervisor.add(kFirst, {.restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.restarted(1));
   ASSERT_TRUE(supervisor.failed(actions.death_of(2, 1))) << "reported late";
-  ASSERT_TRUE(supervisor.end(kFirst));
+  supervisor.end(kFirst);
   EXPECT_EQ(actions.renewals.size(), 1u);
 }
 
@@ -179,7 +185,8 @@ TEST(MeshSupervisor, WaitsForDevicesWithoutCountingDeaths) {
   FakeActions actions;
   actions.missing = {{1}, {1}, {1}};
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 1});
+  supervisor.add(kFirst, {.restarts = 1});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.restarted(1));
   EXPECT_EQ(actions.renewals.size(), 4u);
@@ -191,7 +198,8 @@ TEST(MeshSupervisor, AConstructorThatThrowsCountsUntilNoRestartIsLeft) {
   for (int i = 0; i < 5; ++i)
     actions.constructor_errors.emplace_back(ErrorCode::kInternal, "no file " + std::to_string(i));
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  supervisor.add(kFirst, {.restarts = 3});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.gave_up());
   EXPECT_THAT(actions.given_up[0],
@@ -201,26 +209,73 @@ TEST(MeshSupervisor, AConstructorThatThrowsCountsUntilNoRestartIsLeft) {
   EXPECT_EQ(actions.lost.size(), 3u) << "all ranks fail with the reason";
   // A later death changes nothing.
   EXPECT_TRUE(supervisor.failed(actions.death_of(0, 9)));
-  EXPECT_TRUE(supervisor.end(kFirst));
+  supervisor.end(kFirst);
   EXPECT_EQ(actions.given_up.size(), 1u);
 }
 
-TEST(MeshSupervisor, AnErrorThatNobodyCanWaitForEndsTheMeshAtOnce) {
+TEST(MeshSupervisor, AnyErrorOfAConstructorIsTriedAgain) {
   FakeActions actions;
-  actions.constructor_errors.emplace_back(ErrorCode::kInvalidArgument, "wrong arguments");
+  actions.constructor_errors.emplace_back(ErrorCode::kInvalidArgument, "no such file");
+  actions.constructor_errors.emplace_back(ErrorCode::kUnavailable, "no such service");
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  supervisor.add(kFirst, {.restarts = 3});
+  supervisor.begin(kFirst, actions.actors());
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  EXPECT_EQ(actions.infos.back().attempt, 3u) << "each of them counts";
+}
+
+TEST(MeshSupervisor, ADeathDuringTheConstructionIsRestartedAfterIt) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 3});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  EXPECT_THAT(actions.renewals, IsEmpty());
+  supervisor.begin(kFirst, actions.actors());
+  EXPECT_TRUE(actions.restarted(1));
+}
+
+TEST(MeshSupervisor, DeathsThatAreReportedTogetherAreOneRestart) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.on_failure = rest_for_one});
+  ASSERT_TRUE(supervisor.failed(actions.death_of(2, 1)));
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  supervisor.begin(kFirst, actions.actors());
+  ASSERT_TRUE(actions.restarted(1));
+  EXPECT_THAT(actions.begun, ElementsAre("unit1", "unit2"));
+}
+
+TEST(MeshSupervisor, AnExceptionOfTheOwnersDecisionEscalates) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(
+      kFirst, {.decide = [](const Incident&) -> OnFailure { throw std::runtime_error("a bug"); }});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.gave_up());
-  EXPECT_EQ(actions.given_up[0], "wrong arguments");
+  EXPECT_THAT(actions.given_up[0], HasSubstr("a bug"));
+}
+
+TEST(MeshSupervisor, AnErrorOfTheClusterThatStaysEndsTheMeshAtOnce) {
+  FakeActions actions;
+  actions.missing = {{1}};
+  actions.problem = Error(ErrorCode::kIncompatible, "another executable");
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 3});
+  supervisor.begin(kFirst, actions.actors());
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.gave_up());
+  EXPECT_EQ(actions.given_up[0], "another executable");
 }
 
 TEST(MeshSupervisor, TheOwnerCanDecidePerIncident) {
   FakeActions actions;
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.decide = [](const Incident& incident) {
+  supervisor.add(kFirst, {.decide = [](const Incident& incident) {
                    return incident.epoch == 1 ? one_for_one : escalate;
                  }});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.restarted(1));
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 2)));
@@ -232,23 +287,28 @@ TEST(MeshSupervisor, AMeshThatIsStoppedDuringARestartEndsIt) {
   FakeActions actions;
   actions.missing.assign(1000, {1});
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
+  supervisor.add(kFirst, {.restarts = 3});
+  supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(eventually([&] {
     const std::lock_guard lock(actions.mutex);
     return actions.renewals.size() >= 2;
   }));
-  EXPECT_TRUE(supervisor.end(kFirst));
+  supervisor.end(kFirst);
   EXPECT_THAT(actions.lost, testing::Each(HasSubstr("was stopped while it was restarted")));
   EXPECT_THAT(actions.given_up, IsEmpty()) << "its owner knows";
+  EXPECT_TRUE(supervisor.failed(actions.death_of(1, 2))) << "deaths are ignored";
+  EXPECT_TRUE(supervisor.forget(kFirst));
   EXPECT_FALSE(supervisor.failed(actions.death_of(1, 2))) << "it is not supervised any more";
 }
 
 TEST(MeshSupervisor, AStopTellsWaitingCalls) {
   FakeActions actions;
   MeshSupervisor supervisor(actions);
-  supervisor.add(kFirst, actions.actors(), {.restarts = 3});
-  EXPECT_EQ(supervisor.end(kFirst), kFirst);
+  supervisor.add(kFirst, {.restarts = 3});
+  supervisor.begin(kFirst, actions.actors());
+  supervisor.end(kFirst);
+  EXPECT_EQ(supervisor.forget(kFirst), kFirst);
   EXPECT_EQ(actions.ended, std::vector<std::string>(3, "units was stopped by its owner"));
 }
 

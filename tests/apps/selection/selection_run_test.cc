@@ -198,7 +198,7 @@ TEST_F(SelectionRunTest, RefusesACountThatCannotBe) {
   SelectionPlan what = plan("r");
   what.settings.count = 2001;
   EXPECT_EQ(test::error_of([&] { run(local, what); }).message(),
-            "2001 of 2000 points cannot be chosen");
+            "2001 of 2000 points cannot be chosen; choose from 1 to all of them");
 }
 
 }  // namespace

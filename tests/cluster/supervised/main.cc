@@ -58,8 +58,12 @@ class Unit final {
     const State state = co_await other.call<&Unit::state>();
     co_return state.pid;
   }
+  void tell_to(const actors::ActorRef<Unit>& other, int number) {
+    (void)other.tell<&Unit::add>(number);
+  }
   static constexpr auto endpoints = actors::interface<"test.unit", 1>(
-      actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
+      actors::on<&Unit::tell_to>("tell_to"), actors::on<&Unit::add>("add"),
+      actors::on<&Unit::state>("state", actors::idempotent),
       actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
       actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"));
 
@@ -144,6 +148,43 @@ void escalated(Cluster& cluster) {
   expect(other.call<&Unit::add>(1).get() == 1, "other meshes are not touched");
 }
 
+void escalated_by_option(Cluster& cluster) {
+  {
+    const Mesh mesh = three(cluster, {.on_failure = actors::escalate});
+    const auto other = cluster.spawn<Unit>("other", {.restarts = 1}, "");
+    kill(mesh.call<&Unit::state>().get()[1].pid);
+    expect_text(error_of([&] { (void)mesh.call<&Unit::state>().get(); }), "SIGKILL");
+    expect(other.call<&Unit::add>(1).get() == 1, "other meshes are not touched");
+  }
+  const Mesh again = three(cluster, {.on_failure = actors::escalate});
+  expect(again.call<&Unit::state>().get().size() == 3, "the owner can spawn the mesh again");
+}
+
+void two_at_once(Cluster& cluster) {
+  const Mesh mesh = three(cluster, {.restarts = 5});
+  for (int round = 0; round < 2; ++round) {
+    const States before = mesh.call<&Unit::state>().get();
+    for (const int rank : {0, 2}) kill(before[rank].pid);
+    const States after = mesh.call<&Unit::state>().get();
+    for (const int rank : {0, 2}) expect(after[rank].pid != before[rank].pid, "both are new");
+    expect(after[1].pid == before[1].pid, "the one between stays");
+  }
+}
+
+void tells(Cluster& cluster) {
+  const auto service = cluster.spawn<Unit>("service", {.restarts = 3}, "");
+  const auto caller = cluster.spawn<Unit>("caller", SpawnOptions(), "");
+  caller.call<&Unit::tell_to>(service.ref(), 1).get();
+  kill(service.call<&Unit::state>().get().pid);
+  // Whether the first one is lost depends on when its connection ends. A later one is not.
+  (void)service.call<&Unit::state>().get();
+  caller.call<&Unit::tell_to>(service.ref(), 10).get();
+  caller.call<&Unit::tell_to>(service.ref(), 100).get();
+  const SteadyClock clock;
+  for (const TimePoint end = clock.now() + 20s; service.call<&Unit::state>().get().sum < 100;)
+    expect(clock.now() < end, "one-way calls follow the restart");
+}
+
 void budget(Cluster& cluster) {
   const Mesh mesh = three(cluster, {.restarts = 1});
   const auto [before, after] = kill_second(mesh);
@@ -211,16 +252,20 @@ void latency(Cluster& cluster) {
   fmt::print("median {:.3f} s, most {:.3f} s\n", seconds[4], seconds.back());
 }
 
-const std::map<std::string, void (*)(Cluster&)> kScenarios = {{"one_for_one", one_for_one},
-                                                              {"one_for_all", one_for_all},
-                                                              {"rest_for_one", rest_for_one},
-                                                              {"escalated", escalated},
-                                                              {"budget", budget},
-                                                              {"constructor", constructor},
-                                                              {"calls", calls},
-                                                              {"handles", handles},
-                                                              {"stopped", stopped},
-                                                              {"latency", latency}};
+const std::map<std::string, void (*)(Cluster&)> kScenarios = {
+    {"one_for_one", one_for_one},
+    {"one_for_all", one_for_all},
+    {"rest_for_one", rest_for_one},
+    {"escalated", escalated},
+    {"escalated_by_option", escalated_by_option},
+    {"two_at_once", two_at_once},
+    {"tells", tells},
+    {"budget", budget},
+    {"constructor", constructor},
+    {"calls", calls},
+    {"handles", handles},
+    {"stopped", stopped},
+    {"latency", latency}};
 
 }  // namespace
 }  // namespace weft::test
