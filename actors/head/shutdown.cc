@@ -86,6 +86,9 @@ task<void> Shutdown::stop(std::string reason, bool now) {
   }
   log_.record("the cluster stops: " + reason);
   if (!now) {
+    // Runs that are about to reconnect write their checkpoints, too.
+    auto owners_return = await_owners();
+    co_await owners_return;
     auto runs_end = end_runs();
     co_await runs_end;
   }

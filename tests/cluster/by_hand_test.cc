@@ -174,7 +174,7 @@ TEST(ByHand, ARunGoesOnWithoutItsHeadAndTheNextOneKnowsIt) {
   auto& stop = processes.run("weft", {"stop", "--head", address});
   EXPECT_EQ(stop.wait(), 0) << stop.text();
   // `weft stop` ends the run like `weft cancel`: first its checkpoint, then its exit.
-  EXPECT_EQ(run.wait(), 130);
+  EXPECT_EQ(run.wait(), 130) << run.text();
 }
 
 TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
