@@ -84,8 +84,9 @@ class Cluster final {
   /// args...).
   ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
   ///                                          {.place = {{"worker0"}}}, config);
-  /// The actors and their processes end when the ActorMesh is destroyed. Throws the errors of
-  /// Head::spawn.
+  /// The actors and their processes end when the ActorMesh is destroyed. In a driver that was
+  /// started again, a mesh with a restart policy is the one that its predecessor left, with its
+  /// state; lost actors of it are restarted. Throws the errors of Head::spawn.
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const SpawnOptions& options,
                      Args&&... args) {
@@ -101,14 +102,15 @@ class Cluster final {
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
                      const SpawnOptions& options, Args&&... args) {
-    const Acquired acquired = acquire(name, shape, options.place);
+    const auto left = options.supervised() ? adopt_processes(name, shape.size()) : std::nullopt;
+    const Acquired acquired = left ? *left : acquire(name, shape, options.place);
     key = acquired.key;
     if (options.supervised()) supervisor_.add(acquired.key, options);
     return guarded(acquired.key, [&] {
-      SpawnedActors actors =
-          system_.spawn_actors({interface_version<T>(), name, shape,
-                                encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))},
-                               acquired.processes);
+      SpawnedActors actors{interface_version<T>(), name, shape,
+                           encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))};
+      actors = left ? system_.adopt_actors(std::move(actors), acquired.processes)
+                    : system_.spawn_actors(std::move(actors), acquired.processes);
       if (options.supervised()) actors = supervise(acquired.key, std::move(actors));
       ActorMesh<T> mesh(system_.handle_of<T>(actors));
       mesh.on_stopping([this, key = acquired.key] { supervisor_.end(key); });
@@ -209,6 +211,8 @@ class Cluster final {
   std::unique_ptr<SupervisorActions> make_actions();
   /// Supervises the actors of a mesh. Returns them with this process as their owner.
   SpawnedActors supervise(const MeshKey& key, SpawnedActors actors);
+  /// Reports the actors of an adopted mesh that are lost.
+  MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
   void release_last(const MeshKey& spawned);
   /// Fails a mesh that is not restarted again.

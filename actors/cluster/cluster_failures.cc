@@ -81,7 +81,29 @@ SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors) {
     actor = std::make_shared<const ActorAddress>(std::move(owned));
   }
   supervisor_.begin(key, actors);
+  if (const MeshFailure lost = lost_actors(key, actors); !lost.dead.empty())
+    supervisor_.failed(lost);
   return actors;
+}
+
+MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors) const {
+  MeshFailure failure;
+  failure.incident.mesh = key.name;
+  failure.incident.epoch = key.epoch;
+  for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank) {
+    const ActorAddress& address = *actors.addresses[rank];
+    if (address.actor != kNoActor) continue;
+    failure.dead.push_back(address.process.id);
+    ProcessFailure lost;
+    lost.actor = address.label;
+    lost.mesh = key.name;
+    lost.epoch = key.epoch;
+    lost.rank = rank;
+    lost.host_failure = "it does not answer the driver that was started again";
+    if (const auto device = meshes_.device(key, rank)) lost.host = device->place.host;
+    failure.incident.failures.push_back(std::move(lost));
+  }
+  return failure;
 }
 
 void Cluster::release_last(const MeshKey& spawned) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,9 @@ struct InterfaceVersion {
                                               &InterfaceVersion::fingerprint);
   friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
 };
+
+/// Id in the address of an actor that could not be adopted.
+inline constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
 
 /// Reference to an actor, as sent in messages. System::ref() makes it callable.
 struct ActorAddress {

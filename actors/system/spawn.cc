@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "actors/system/internal/runtime.h"
 
 namespace weft::actors {
@@ -11,8 +9,6 @@ namespace {
 
 /// Time limit of adopting an actor. A live process answers at once.
 constexpr auto kTakeOverWithin = std::chrono::seconds(5);
-/// Placeholder for an actor that could not be adopted.
-constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
 
 }  // namespace
 
@@ -53,17 +49,16 @@ std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interfa
                            system_call(SystemMethod::kSpawn, encode(request)), within);
 }
 
-std::vector<std::shared_ptr<const ActorAddress>> System::adopt_actors(
-    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-    const std::vector<ProcessRef>& processes) {
+SpawnedActors System::adopt_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes) {
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t rank = 0; rank < processes.size(); ++rank)
-    calls.push_back(request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+    calls.push_back(request_actor(actors.interface,
+                                  {actors.name, actors.shape, static_cast<std::int64_t>(rank)},
                                   processes[rank], {}, true, kTakeOverWithin));
-  std::vector<std::shared_ptr<const ActorAddress>> actors;
+  actors.addresses.clear();
   for (const auto& call : calls) {
     call->wait_until(TimePoint::max());
-    actors.push_back(std::make_shared<const ActorAddress>(
+    actors.addresses.push_back(std::make_shared<const ActorAddress>(
         call->error() ? ActorAddress{call->target->process, kNoActor, call->target->label}
                       : decode<ActorAddress>(call->reply())));
   }

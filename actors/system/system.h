@@ -200,9 +200,12 @@ class System final : public DecodeContext {
   template <ActorClass T>
   ActorMesh<T> adopt_mesh(const std::string& name, const MeshShape& shape,
                           const std::vector<ProcessRef>& processes) {
-    return ActorMesh<T>(MeshRef<T>(*this, name, shape,
-                                   adopt_actors(interface_version<T>(), name, shape, processes)));
+    return ActorMesh<T>(
+        handle_of<T>(adopt_actors({interface_version<T>(), name, shape, {}}, processes)));
   }
+
+  /// Like adopt_mesh(). Missing actors have the id kNoActor.
+  SpawnedActors adopt_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes);
 
   /// Declares `process` dead. Every call that waits for it, and every later one, fails with
   /// `error`, also in place of an earlier reason.
@@ -311,9 +314,6 @@ class System final : public DecodeContext {
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
                           std::vector<std::byte> arguments);
-  std::vector<std::shared_ptr<const ActorAddress>> adopt_actors(
-      const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-      const std::vector<ProcessRef>& processes);
   std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface,
                                            const MeshPosition& place, const ProcessRef& process,
                                            std::vector<std::byte> arguments, bool adopt_existing,

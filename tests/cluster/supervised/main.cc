@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -236,6 +237,16 @@ void stopped(Cluster& cluster) {
   expect(again.call<&Unit::state>().get().attempt == 0, "it is a new actor");
 }
 
+/// Adds to a service. The first driver then waits until it is killed; the next one finds the sum.
+void adopted(Cluster& cluster, const actors::AppRun& run) {
+  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  const int sum = unit.call<&Unit::add>(1).get();
+  fmt::print("driver pid {}\nunit pid {}, sum {}\n", ::getpid(),
+             unit.call<&Unit::state>().get().pid, sum);
+  std::fflush(stdout);
+  if (run.restart == 0) unit.within(actors::kNoDeadline).call<&Unit::wait_once>().get();
+}
+
 /// Prints the time from SIGKILL to the first answered call, a median of nine.
 void latency(Cluster& cluster) {
   const auto unit = cluster.spawn<Unit>("unit", {.restarts = 100}, "");
@@ -273,8 +284,11 @@ const std::map<std::string, void (*)(Cluster&)> kScenarios = {
 int main(int argc, char** argv) {
   weft::actors::AppMain app(argc, argv);
   app.provide<weft::test::Unit>();
-  return app.run([](weft::actors::Cluster& cluster, const weft::actors::AppRun&) {
-    weft::test::kScenarios.at(std::getenv("WEFT_TEST_SCENARIO"))(cluster);
+  app.allow_restarts();
+  return app.run([](weft::actors::Cluster& cluster, const weft::actors::AppRun& run) {
+    const std::string scenario = std::getenv("WEFT_TEST_SCENARIO");
+    if (scenario == "adopted") weft::test::adopted(cluster, run);
+    else weft::test::kScenarios.at(scenario)(cluster);
     return 0;
   });
 }
