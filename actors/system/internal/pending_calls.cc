@@ -11,7 +11,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
     // Calls that ended otherwise (cancelled, refused) still hold slots.
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
       if (!slots_[i].call || !slots_[i].call->done()) continue;
-      (void)clear(slots_[i]);
+      (void)release(slots_[i]);
     }
     purge_at_ = std::max<std::size_t>(1024, 2 * (slots_.size() - free_.size()));
   }
@@ -22,7 +22,6 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   const std::uint32_t index = free_.back();
   free_.pop_back();
   slots_[index].call = call;
-  slots_[index].destination = call->target;
   call->sequence = ++last_sequence_;
   call->id = std::uint64_t{slots_[index].generation} << 32 | index;
   if (call->deadline >= earliest_) return false;
@@ -37,12 +36,16 @@ PendingCalls::CallSlot* PendingCalls::find(std::uint64_t id) {
   return &slots_[index];
 }
 
-PendingCalls::Taken PendingCalls::clear(CallSlot& slot) {
-  Taken taken{std::move(slot.call), std::move(slot.destination)};
-  const std::uint32_t generation = slot.generation + 1;
-  slot = CallSlot();
-  slot.generation = generation;
+std::shared_ptr<CallState> PendingCalls::release(CallSlot& slot) {
+  slot.kept.reset();
+  ++slot.generation;
   free_.push_back(static_cast<std::uint32_t>(&slot - slots_.data()));
+  return std::exchange(slot.call, nullptr);
+}
+
+PendingCalls::Taken PendingCalls::clear(CallSlot& slot) {
+  Taken taken{nullptr, slot.destination()};
+  taken.call = release(slot);
   return taken;
 }
 
@@ -50,26 +53,27 @@ void PendingCalls::keep(const CallState& call, const Call& message, bool repeata
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(call.id);
   if (slot == nullptr) return;
-  slot->message = message;
-  slot->message->id = call.id;
-  slot->repeatable = repeatable;
-  slot->waits = true;
+  slot->kept = std::make_unique<KeptMessage>(KeptMessage{message, call.target});
+  slot->kept->message.id = call.id;
+  slot->kept->repeatable = repeatable;
 }
 
 std::shared_ptr<const ActorAddress> PendingCalls::destination(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const CallSlot* const slot = find(id);
-  return slot == nullptr ? nullptr : slot->destination;
+  return slot == nullptr ? nullptr : slot->destination();
 }
 
 std::optional<Call> PendingCalls::message_to(std::uint64_t id, const ActorAddress& destination) {
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(id);
-  if (slot == nullptr || !std::exchange(slot->waits, false)) return std::nullopt;
-  if (slot->call->sent && !slot->repeatable) return std::nullopt;
-  if (*slot->destination != destination)
-    slot->destination = std::make_shared<const ActorAddress>(destination);
-  Call message = *slot->message;
+  if (slot == nullptr || !slot->kept) return std::nullopt;
+  KeptMessage& kept = *slot->kept;
+  if (!std::exchange(kept.waits, false)) return std::nullopt;
+  if (slot->call->sent && !kept.repeatable) return std::nullopt;
+  if (*kept.destination != destination)
+    kept.destination = std::make_shared<const ActorAddress>(destination);
+  Call message = kept.message;
   message.actor = destination.actor;
   return message;
 }
@@ -77,18 +81,19 @@ std::optional<Call> PendingCalls::message_to(std::uint64_t id, const ActorAddres
 PendingCalls::Resend PendingCalls::wait_to_resend(const CallState& call) {
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(call.id);
-  if (slot == nullptr || !slot->message) return Resend::kRefused;
+  if (slot == nullptr || !slot->kept) return Resend::kRefused;
+  KeptMessage& kept = *slot->kept;
   // The loss of a process is reported more than once.
-  if (slot->waits) return Resend::kWaitsAlready;
-  if (call.sent && (!slot->repeatable || ++slot->attempts > kMaxAttempts)) return Resend::kRefused;
-  slot->waits = true;
+  if (kept.waits) return Resend::kWaitsAlready;
+  if (call.sent && (!kept.repeatable || ++kept.attempts > kMaxAttempts)) return Resend::kRefused;
+  kept.waits = true;
   return Resend::kWaits;
 }
 
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   CallSlot* const slot = find(id);
-  return slot == nullptr ? nullptr : clear(*slot).call;
+  return slot == nullptr ? nullptr : release(*slot);
 }
 
 template <typename Which>
@@ -101,14 +106,15 @@ std::vector<PendingCalls::Taken> PendingCalls::take_if(Which which) {
 
 std::vector<PendingCalls::Taken> PendingCalls::take_all_of(ProcessId process) {
   const std::lock_guard lock(mutex_);
-  return take_if([&](const CallSlot& slot) { return slot.destination->process.id == process; });
+  return take_if([&](const CallSlot& slot) { return slot.destination()->process.id == process; });
 }
 
 std::vector<std::shared_ptr<CallState>> PendingCalls::sent_to(ProcessId process) {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<CallState>> found;
   for (const CallSlot& slot : slots_)
-    if (slot.call && slot.call->sent && !slot.waits && slot.destination->process.id == process)
+    if (slot.call && slot.call->sent && !(slot.kept && slot.kept->waits) &&
+        slot.destination()->process.id == process)
       found.push_back(slot.call);
   std::ranges::sort(found, {}, &CallState::sequence);
   return found;

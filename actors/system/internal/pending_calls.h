@@ -47,18 +47,27 @@ class PendingCalls final {
   /// Times that a call is sent at most, counting the first; a call that was never sent has no
   /// limit but its deadline.
   static constexpr int kMaxAttempts = 5;
-  struct CallSlot {
-    std::shared_ptr<CallState> call;
-    std::uint32_t generation = 1;
+  /// What it takes to send a call again.
+  struct KeptMessage {
+    Call message;
     std::shared_ptr<const ActorAddress> destination;
-    std::optional<Call> message;  ///< Kept for another attempt; else absent.
-    bool waits = false;           ///< The message is to be sent.
+    bool waits = true;  ///< The message is to be sent.
     bool repeatable = false;
     int attempts = 1;
   };
+  struct CallSlot {
+    std::shared_ptr<CallState> call;
+    std::uint32_t generation = 1;
+    std::unique_ptr<KeptMessage> kept;  ///< Null for most calls, which go to their targets alone.
+
+    const std::shared_ptr<const ActorAddress>& destination() const {
+      return kept ? kept->destination : call->target;
+    }
+  };
   /// Returns the slot of a call; null if the call is not there. The lock is held.
   CallSlot* find(std::uint64_t id);
-  /// Empties a slot and returns its call. The lock is held.
+  /// Empties a slot and returns its call, clear() with its destination. The lock is held.
+  std::shared_ptr<CallState> release(CallSlot& slot);
   Taken clear(CallSlot& slot);
   template <typename Which>
   std::vector<Taken> take_if(Which which);
