@@ -170,8 +170,8 @@ std::size_t MeshSupervisor::count(Mesh& mesh, const RestartBudget::Death& death)
   for (const std::string& cause : mesh.budget.causes(now)) all += "\n  " + cause;
   throw_error(
       ErrorCode::kPeerDied,
-      "{} is not restarted again: {} restarts within {:.0f} s are allowed (restarts, within "
-      "of its spawn). Deaths so far:{}",
+      "{} is not restarted again: it has used its limit of {} within {:.0f} s; mend the cause, or "
+      "raise `restarts` of its SpawnOptions. Deaths so far:{}",
       mesh.name, mesh.budget.max_restarts(), in_seconds(mesh.budget.window()), all);
 }
 

@@ -68,10 +68,11 @@ class MeshSupervisor final {
   void begin(const MeshKey& key, SpawnedActors actors);
   /// Restarts a mesh if it is supervised; otherwise returns false. Does not block.
   bool failed(const MeshFailure& failure);
-  /// Returns whether a mesh of this key, or a later epoch of it, is supervised.
+  /// Returns whether the mesh of that name, in any epoch, is supervised.
   bool supervises(const MeshKey& key) const;
-  /// Restarts no more actors of a mesh that was spawned under this key, if it is supervised. Waits
-  /// for the end of an attempt that is under way. Deaths are ignored from now on.
+  /// Restarts no more actors of a mesh that was spawned under this key, if it is supervised. Deaths
+  /// are ignored from now on. Waits for the end of an attempt that is under way: as long as a
+  /// constructor may take, the deadline of a call, and a reply of the head.
   void end(const MeshKey& spawned);
   /// Forgets a mesh, after end(). Returns its present key; nullopt if it is not supervised.
   std::optional<MeshKey> forget(const MeshKey& spawned);
@@ -86,7 +87,7 @@ class MeshSupervisor final {
   /// is none to handle. The thread is then about to end.
   std::optional<MeshFailure> next_failure(Mesh& mesh);
   void restart(Mesh& mesh, const MeshFailure& failure);
-  /// Returns the ranks that the policy restarts although their processes live.
+  /// Returns the ranks that the policy restarts: dead ones, and living ones beside them.
   std::set<std::uint32_t> affected_ranks(const Mesh& mesh, const MeshFailure& failure,
                                          OnFailure policy) const;
   OnFailure decide(const Mesh& mesh, const Incident& incident) const;
@@ -102,7 +103,7 @@ class MeshSupervisor final {
   SupervisorActions& actions_;
   mutable Mutex mutex_;  // guards meshes_ and the marked members of Mesh
   Condition changed_;
-  std::map<MeshKey, std::shared_ptr<Mesh>> meshes_;  // by the key under which each was spawned
+  std::map<MeshKey, std::shared_ptr<Mesh>> meshes_;  // key: that of the spawn, the first epoch
 };
 
 }  // namespace weft::actors

@@ -24,7 +24,7 @@ struct MeshPlacement {
   std::vector<HostDevice> places = {};
 };
 
-/// What follows the death of a process of a mesh. A restarted actor is constructed with the
+/// Policy for the death of a process of a mesh. A restarted actor is constructed with the
 /// arguments of spawn(), in a new process; Context::restart_info() tells it.
 enum class OnFailure : std::uint8_t {
   kUnspecified,  ///< one_for_one if restarts are allowed. Else see ClusterOptions::failure_scope.

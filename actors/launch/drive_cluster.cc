@@ -112,7 +112,7 @@ int drive_cluster(const AppMain::Drive& drive, DriverInterruption& interruption,
   ClusterOptions options = cluster_options_of(task);
   System system(system_options_of(task, options.description));
   const Address head = Address::parse(task.run.head);
-  // Others reach the driver's actors through handles that it passes on.
+  // Handles of the driver's actors work in other processes.
   system.listen({local_address_towards(head), 0});
   options.on_cancel = [&interruption, &system](bool now) {
     const DriverInterruption::Cancelled cancelled = interruption.cancel(now);

@@ -108,7 +108,7 @@ class MeshRef final {
 /// copied.
 ///
 /// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
-/// them, on a thread that may block.
+/// them, on a thread that may block; before that, for an attempt to restart one of them.
 template <typename T>
 class ActorMesh final {
  public:

@@ -55,7 +55,7 @@ std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const Actor
 
 void OutgoingCalls::send_to_present_address(const std::shared_ptr<CallState>& call) {
   const auto destination = pending_.destination(call->id);
-  if (!destination) return;  // it has ended meanwhile
+  if (!destination) return;  // the call has ended meanwhile
   try {
     const auto now = relocations_.current(
         *destination, {[this, call](const Outcome<ActorAddress>& address) {

@@ -47,7 +47,7 @@ class PendingCalls final {
   /// Times that a call is sent at most, counting the first; a call that was never sent has no
   /// limit but its deadline.
   static constexpr int kMaxAttempts = 5;
-  /// What it takes to send a call again.
+  /// Message of a call that can be sent again.
   struct KeptMessage {
     Call message;
     std::shared_ptr<const ActorAddress> destination;

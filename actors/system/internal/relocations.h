@@ -22,7 +22,7 @@ namespace weft::actors {
 /// Time in which the owner of an actor learns of a death that a caller has seen.
 inline constexpr Nanoseconds kDeathReportedWithin = std::chrono::seconds(2);
 
-/// One incarnation of an actor: the process and the id in it.
+/// Incarnation of an actor: its process, and its id there.
 struct ActorKey {
   ProcessId process;
   ActorId actor;
@@ -89,16 +89,16 @@ class Relocations final {
     std::optional<Outcome<ActorAddress>> end;  ///< Absent while the restart is under way.
     std::vector<Waiting> waiting;
   };
-  /// What remains of a restart that has ended.
+  /// Record that an ended restart leaves.
   enum class Trace : std::uint8_t {
-    kKept,    ///< Its end, for later calls.
-    kErased,  ///< Nothing.
+    kKept,    ///< The present address, or the loss, for later calls.
+    kErased,  ///< None: the actor is at its address.
     kErasedUnlessConfirmed
   };
   void run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now, Trace trace);
 
   mutable Mutex mutex_;                   // guards the members below
-  std::map<ActorKey, Restart> restarts_;  // by former incarnation
+  std::map<ActorKey, Restart> restarts_;  // key: the former incarnation
   std::set<ActorKey> watched_;
 };
 

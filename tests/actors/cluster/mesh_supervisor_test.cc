@@ -202,9 +202,11 @@ TEST(MeshSupervisor, AConstructorThatThrowsCountsUntilNoRestartIsLeft) {
   supervisor.begin(kFirst, actions.actors());
   ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
   ASSERT_TRUE(actions.gave_up());
-  EXPECT_THAT(actions.given_up[0],
-              testing::AllOf(HasSubstr("units is not restarted again: 3 restarts within 600 s"),
-                             HasSubstr("no file 0"), HasSubstr("no file 1")));
+  EXPECT_THAT(
+      actions.given_up[0],
+      testing::AllOf(
+          HasSubstr("units is not restarted again: it has used its limit of 3 within 600 s"),
+          HasSubstr("no file 0"), HasSubstr("no file 1")));
   EXPECT_EQ(actions.infos.size(), 3u);
   EXPECT_EQ(actions.lost.size(), 3u) << "all ranks fail with the reason";
   // A later death changes nothing.

@@ -192,7 +192,7 @@ void budget(Cluster& cluster) {
   expect(after[1].attempt == 1, "the first death is survived");
   kill(after[1].pid);
   const Error error = error_of([&] { (void)mesh.rank(1).call<&Unit::state>().get(); });
-  expect_text(error, "units is not restarted again: 1 restarts within 600 s are allowed");
+  expect_text(error, "units is not restarted again: it has used its limit of 1 within 600 s");
   expect_text(error, "SIGKILL");
 }
 
