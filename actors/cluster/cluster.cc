@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "actors/access/user_state.h"
 #include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
+#include "actors/cluster/head_directory.h"
 #include "actors/head/head.h"
 #include "actors/net/network.h"
 #include "actors/supervision/stopped_process.h"
@@ -20,6 +22,8 @@ namespace {
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
 /// Time limit for a head that is away: it returns within its grace, or never.
 constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
+/// Time in which actors that an operator stops end their calls.
+constexpr auto kStopActorsWithin = std::chrono::seconds(10);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
@@ -54,6 +58,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
              {},
              [this](const Error& error) { lost(error); }}),
       leaving_(head_),
+      published_(system, head_),
       actions_(make_actions()),
       supervisor_(*actions_) {
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
@@ -76,8 +81,12 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
               lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
             },
             [this](bool now) { return cancelled(now); },
-            [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
+            [this](const std::string& host, const std::string& why) { host_leaves(host, why); },
+            [this, &context](std::string name) {
+              return stop_published(context, std::move(name));
+            }});
   });
+  directory_ = host_directory(system_, [this]() -> task<ProcessRef> { co_return head_.process(); });
   binding_.emplace(ear_, *this);
   head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
@@ -86,11 +95,14 @@ Cluster::~Cluster() {
   const std::optional<Error> failed = failures_.first();
   report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
   binding_.reset();
-  try {
-    watcher_.stop().get();
-  } catch (const Error&) {
-    // The system has already stopped the watcher.
+  for (Future<void>& stopped : std::array{watcher_.stop(), directory_.stop()}) {
+    try {
+      stopped.get();
+    } catch (const Error&) {
+      // The system has already stopped the actor.
+    }
   }
+  for (Thread& stop : stops_) stop.join();
   // The head releases remaining meshes as soon as the connection ends.
 }
 
@@ -104,6 +116,7 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
   asked.tell<&Head::describe_run>(options_.description);
+  published_.send_all(asked);
   return joined;
 }
 
@@ -206,6 +219,84 @@ MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
           throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
         return started;
       });
+}
+
+SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
+                                    const SpawnOptions& options) {
+  const auto left =
+      options.supervised() ? adopt_processes(wanted.name, wanted.shape.size()) : std::nullopt;
+  const Acquired acquired = left ? *left : acquire(wanted.name, wanted.shape, options.place);
+  key = acquired.key;
+  if (options.supervised()) supervisor_.add(key, options);
+  std::optional<Error> problem;
+  try {
+    SpawnedActors actors = left ? system_.adopt_actors(std::move(wanted), acquired.processes)
+                                : system_.spawn_actors(std::move(wanted), acquired.processes);
+    if (options.supervised()) return supervise(key, std::move(actors));
+    published_.publish(key, actors);
+    return actors;
+  } catch (const Error& error) {
+    problem = error;
+  }
+  rethrow(key, *problem);
+}
+
+std::optional<NamedActors> Cluster::find_existing(const std::string& name, const MeshShape& shape) {
+  std::optional<NamedActors> found;
+  try {
+    found = head_.ask<NamedActors>(kStatusWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+      return head.call<&Head::find_actors>(FindActors{name, 0}).get();
+    });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return std::nullopt;
+  }
+  if (found->shape != shape)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the actors named '{}' have the shape {}, and {} is wanted; take another name, or "
+                "this shape",
+                name, to_string(found->shape), to_string(shape));
+  return found;
+}
+
+void Cluster::request_stop(const std::string& name) {
+  head_.ask<bool>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    head.call<&Head::stop_actors>(name).get();
+    return true;
+  });
+}
+
+task<void> Cluster::stop_published(Context& context, std::string name) {
+  const auto published = published_.find(name);
+  if (!published)
+    throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
+  const auto problem = std::make_shared<std::optional<Error>>();
+  const Wakeup done = context.make_wakeup();
+  // The end of a restart may take long, and failures of other meshes must not wait for it.
+  stops_.emplace_back("stop " + name, ThreadPriority::kOrdinary, [this, published, problem, done] {
+    try {
+      end_published(*published);
+    } catch (...) {
+      *problem = current_error();
+    }
+    done.notify();
+  });
+  co_await done.wait();
+  if (*problem) throw Error(**problem);
+}
+
+void Cluster::end_published(const PublishedActors::Published& published) {
+  reports_.warn({"actors stopped",
+                 fmt::format("{} is stopped, as an operator has asked", published.actors.name)});
+  supervisor_.end(published.key);
+  const auto last = published_.find(published.actors.name);
+  if (!last || last->key != published.key) return;
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const ActorAddress& actor : last->actors.addresses)
+    stops.push_back(
+        system_.stop_actor(std::make_shared<const ActorAddress>(actor), kStopActorsWithin));
+  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+  release_last(published.key);
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,

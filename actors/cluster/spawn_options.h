@@ -38,6 +38,12 @@ inline constexpr OnFailure one_for_one = OnFailure::kOneForOne;
 inline constexpr OnFailure one_for_all = OnFailure::kOneForAll;
 inline constexpr OnFailure rest_for_one = OnFailure::kRestForOne;
 
+/// What spawn() does if its run has actors of that name already.
+enum class IfExists : std::uint8_t {
+  kFail,  ///< Throws Error(kAlreadyExists).
+  kUse,   ///< Returns a handle of them, which must have the same class and shape.
+};
+
 /// Options of Cluster::spawn(). A value.
 ///
 ///   cluster.spawn<Counter>("hits", {.restarts = 3});
@@ -53,6 +59,8 @@ struct SpawnOptions {
   /// Decides for each incident in place of `on_failure`. Runs on a thread of the cluster. An
   /// exception escalates. Empty: none.
   std::function<OnFailure(const Incident&)> decide = {};
+
+  IfExists if_exists = IfExists::kFail;
 
   static constexpr std::size_t kDefaultRestarts = 3;
   /// Returns whether a death concerns this mesh alone, as its policy says. Without a policy the

@@ -54,6 +54,10 @@ std::string OwnerTable::name_of(ProcessId process) const {
   return owner == nullptr ? "" : owner->offer.name;
 }
 
+std::optional<ProcessRef> OwnerTable::process_of(ProcessId process) const {
+  return answers(process) ? std::optional(find(process)->process) : std::nullopt;
+}
+
 bool OwnerTable::any_away() const {
   return std::ranges::any_of(owners_,
                              [](const auto& of) { return of.second.away_since.has_value(); });
@@ -159,6 +163,7 @@ void OwnerTable::replace_former_drivers(const std::string& run, ProcessId next) 
     if (!run.empty() && owner.offer.run == run) dead.push_back(id);
   for (const ProcessId id : dead) {
     meshes_.transfer(id, next);
+    directory_.transfer(id, next);
     remove(id, "has ended; the next driver of its run has connected");
   }
 }
@@ -238,6 +243,7 @@ void OwnerTable::close(const OwnerExit& end) {
 void OwnerTable::remove(ProcessId process, const std::string& how) {
   const OwnerRegistration gone = owners_.at(process).offer;
   runs_.close_unreported(process, how, progress_of(process));
+  directory_.remove_all_of(process);
   owners_.erase(process);
   store_.erase(StateStore::Table::kOwners, row_name(process));
   store_.sync_to_disk();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/head/actor_directory.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
 #include "actors/head/event_log.h"
@@ -39,14 +40,15 @@ class OwnerTable final : public MeshOwners {
 
   /// `grace`: time that owners that are away have to reconnect.
   OwnerTable(System& system, const Clock& clock, Nanoseconds grace, const HostTable& hosts,
-             MeshTable& meshes, MeshReleases& releases, RunHistory& runs, StateStore& store,
-             EventLog& log)
+             MeshTable& meshes, MeshReleases& releases, ActorDirectory& directory, RunHistory& runs,
+             StateStore& store, EventLog& log)
       : system_(system),
         clock_(clock),
         grace_(grace),
         hosts_(hosts),
         meshes_(meshes),
         releases_(releases),
+        directory_(directory),
         runs_(runs),
         store_(store),
         log_(log) {}
@@ -93,6 +95,7 @@ class OwnerTable final : public MeshOwners {
 
   std::optional<std::uint64_t> registration(ProcessId process) const override;
   std::string name_of(ProcessId process) const override;
+  std::optional<ProcessRef> process_of(ProcessId process) const override;
   bool any_away() const override;
   void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) override;
   void record_devices(ProcessId owner, const std::vector<RunDevice>& devices) override;
@@ -120,6 +123,7 @@ class OwnerTable final : public MeshOwners {
   const HostTable& hosts_;
   MeshTable& meshes_;
   MeshReleases& releases_;
+  ActorDirectory& directory_;
   RunHistory& runs_;
   StateStore& store_;
   EventLog& log_;

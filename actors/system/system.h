@@ -155,6 +155,24 @@ class System final : public DecodeContext {
     return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address)));
   }
 
+  /// Finds the actor of that name in this cluster: "hits" of this process's run, or else of the
+  /// cluster; "quickstart/hits" of another run. Waits for it. Fails with kNotFound, which tells the
+  /// nearest names, kInvalidArgument if the name is that of several actors, and kIncompatible if
+  /// the actor is of another class.
+  template <ActorClass T>
+  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return Future<ActorRef<T>>(find_actors(name, within), [](Pending& pending) {
+      return internal::only_rank<T>(internal::take_found<T>(static_cast<CallState&>(pending)));
+    });
+  }
+  /// Like find(), for all actors of a mesh.
+  template <ActorClass T>
+  Future<MeshRef<T>> find_mesh(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return Future<MeshRef<T>>(find_actors(name, within), [](Pending& pending) {
+      return internal::take_found<T>(static_cast<CallState&>(pending));
+    });
+  }
+
   /// Spawns one actor per rank, in row-major order, on `processes`, which must provide T. Blocks
   /// until all are constructed. Throws the first error, naming the rank, after stopping the others.
   template <ActorClass T, typename... Arguments>
@@ -304,6 +322,8 @@ class System final : public DecodeContext {
   struct Impl;
 
  private:
+  /// Calls the directory of this process.
+  std::shared_ptr<CallState> find_actors(const std::string& name, Nanoseconds within);
   std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
                                         Nanoseconds within);
   std::shared_ptr<const ActorAddress> shared_last_known_address(

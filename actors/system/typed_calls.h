@@ -2,6 +2,7 @@
 
 // Templates of ActorRef and MeshRef that need the System. Included by system.h.
 
+#include "actors/system/directory.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -27,6 +28,30 @@ std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
 }
 
 }  // namespace internal
+
+template <typename T>
+MeshRef<T> internal::take_found(CallState& call) {
+  return handle_of_found<T>(system_of(call), take_result<NamedActors>(call));
+}
+
+template <typename T>
+MeshRef<T> internal::handle_of_found(System& system, NamedActors found) {
+  check_handle(found.interface, interface_version<T>(), found.name);
+  typename MeshRef<T>::Addresses addresses;
+  for (ActorAddress& address : found.addresses)
+    addresses.push_back(std::make_shared<const ActorAddress>(std::move(address)));
+  return MeshRef<T>(system, std::move(found.name), std::move(found.shape), std::move(addresses));
+}
+
+template <typename T>
+Future<ActorRef<T>> Context::find(const std::string& name, Nanoseconds within) const {
+  return system_.find<T>(name, within);
+}
+
+template <typename T>
+Future<MeshRef<T>> Context::find_mesh(const std::string& name, Nanoseconds within) const {
+  return system_.find_mesh<T>(name, within);
+}
 
 template <typename T>
 template <auto Member, typename... Arguments>

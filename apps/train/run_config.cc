@@ -12,7 +12,7 @@
 
 #include "apps/run_files/device_keys.h"
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/layouts/labels.h"
 
 namespace weft::apps {
