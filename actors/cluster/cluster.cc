@@ -10,6 +10,7 @@
 #include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
 #include "actors/cluster/head_directory.h"
+#include "actors/cluster/keeper.h"
 #include "actors/head/head.h"
 #include "actors/net/network.h"
 #include "actors/supervision/stopped_process.h"
@@ -102,7 +103,6 @@ Cluster::~Cluster() {
       // The system has already stopped the actor.
     }
   }
-  for (Thread& stop : stops_) stop.join();
   // The head releases remaining meshes as soon as the connection ends.
 }
 
@@ -111,11 +111,12 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   const RunDescription& run = options_.description;
   offer.run = run.id();
   offer.replaces_driver = run.restart_count > 0;
+  offer.is_keeper = options_.is_keeper;
   offer.held_meshes = meshes_.keys();
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
   JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
-  asked.tell<&Head::describe_run>(options_.description);
+  if (!options_.is_keeper) asked.tell<&Head::describe_run>(options_.description);
   published_.send_all(asked);
   return joined;
 }
@@ -241,6 +242,47 @@ SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
   rethrow(key, *problem);
 }
 
+std::optional<Cluster::OtherActors> Cluster::find_or_keep(const SpawnedActors& wanted,
+                                                          const SpawnOptions& options) {
+  const bool keeps = options.lifetime == Lifetime::kCluster;
+  const std::string name = keeps ? fmt::format("{}/{}", kKeeperName, wanted.name) : wanted.name;
+  if (options.if_exists == IfExists::kUse)
+    if (auto existing = find_existing(name, wanted.shape))
+      return OtherActors{name, std::move(*existing)};
+  if (!keeps) return std::nullopt;
+  return OtherActors{name, keep(wanted, options)};
+}
+
+NamedActors Cluster::keep(const SpawnedActors& wanted, const SpawnOptions& options) {
+  if (options.decide || !options.place.places.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: `decide` and the devices of `place` are of this program, and cannot go with "
+                ".lifetime = kCluster; use .on_failure and the hosts of `place`",
+                wanted.name);
+  const MeshRequest request = request_of(wanted.name, wanted.shape, options.place);
+  const OnFailure policy =
+      options.on_failure == OnFailure::kUnspecified ? OnFailure::kOneForOne : options.on_failure;
+  const KeptActors actors{wanted.name,
+                          wanted.interface,
+                          wanted.shape,
+                          wanted.arguments,
+                          static_cast<std::uint8_t>(policy),
+                          options.restarts.value_or(SpawnOptions::kDefaultRestarts),
+                          std::int64_t{options.within.count()},
+                          request.hosts,
+                          request.binary,
+                          request.binary_sha256,
+                          request.environment,
+                          request.memory_cap};
+  return head_.ask<NamedActors>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    const ProcessRef keeper = head.call<&Head::keeper>().get();
+    return system_.named<KeeperActor>(keeper, "keeper")
+        .within(kSpawnWithin)
+        .call<&KeeperActor::spawn>(actors)
+        .get();
+  });
+}
+
 std::optional<NamedActors> Cluster::find_existing(const std::string& name, const MeshShape& shape) {
   std::optional<NamedActors> found;
   try {
@@ -270,19 +312,10 @@ task<void> Cluster::stop_published(Context& context, std::string name) {
   const auto published = published_.find(name);
   if (!published)
     throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
-  const auto problem = std::make_shared<std::optional<Error>>();
-  const Wakeup done = context.make_wakeup();
   // The end of a restart may take long, and failures of other meshes must not wait for it.
-  stops_.emplace_back("stop " + name, ThreadPriority::kOrdinary, [this, published, problem, done] {
-    try {
-      end_published(*published);
-    } catch (...) {
-      *problem = current_error();
-    }
-    done.notify();
-  });
-  co_await done.wait();
-  if (*problem) throw Error(**problem);
+  auto stopping =
+      stops_.run(context, "stop " + name, [this, published] { end_published(*published); });
+  co_await stopping;
 }
 
 void Cluster::end_published(const PublishedActors::Published& published) {
@@ -324,6 +357,11 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   request.memory_cap = options_.memory_cap;
   request.places = where.places;
   request.run = system_.options().run;
+  if (where.executable) {
+    request.binary = where.executable->path;
+    request.binary_sha256 = where.executable->sha256;
+    request.memory_cap = where.executable->memory_cap;
+  }
   return request;
 }
 

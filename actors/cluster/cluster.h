@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/blocking_work.h"
 #include "actors/cluster/data_networks.h"
 #include "actors/cluster/failure_record.h"
 #include "actors/cluster/head_link.h"
@@ -45,6 +46,8 @@ struct ClusterOptions {
   std::function<void(const Error&)> on_lost = {};
   /// Description of the run for `weft runs`.
   RunDescription description = {};
+  /// True for the owner of the actors that outlive runs; see Keeper.
+  bool is_keeper = false;
   /// Called by `weft cancel`: ends this program like an interruption, or at once, and returns what
   /// it does until then. Must not block. Empty: the program cannot be cancelled.
   std::function<std::string(bool now)> on_cancel = {};
@@ -72,6 +75,8 @@ class Cluster final {
   const MeshRegistry& meshes() const { return meshes_; }
   /// Returns the failures of this owner's meshes.
   FailureRecord& failures() { return failures_; }
+  /// Returns the connection to the head.
+  HeadLink& head() { return head_; }
   /// Returns the hosts that leave the cluster.
   LeavingHosts& leaving_hosts() { return leaving_; }
   ClusterStatus status();
@@ -103,13 +108,10 @@ class Cluster final {
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
                      const SpawnOptions& options, Args&&... args) {
-    if (options.if_exists == IfExists::kUse)
-      if (const auto existing = find_existing(name, shape)) return use_existing<T>(*existing);
-    const SpawnedActors actors =
-        spawn_actors(key,
-                     {interface_version<T>(), name, shape,
-                      encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))},
-                     options);
+    SpawnedActors wanted{interface_version<T>(), name, shape,
+                         encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))};
+    if (const auto other = find_or_keep(wanted, options)) return use_existing<T>(*other);
+    const SpawnedActors actors = spawn_actors(key, std::move(wanted), options);
     ActorMesh<T> mesh(system_.handle_of<T>(actors));
     mesh.on_stopping([this, spawned = key] { supervisor_.end(spawned); });
     mesh.on_stopped([this, spawned = key] { release_last(spawned); });
@@ -216,13 +218,23 @@ class Cluster final {
       actors.addresses.push_back(std::make_shared<const ActorAddress>(std::move(address)));
     published_.publish(key, actors);
   }
-  /// Returns the actors of a name in this run; nullopt if there are none. Throws
-  /// Error(kFailedPrecondition) if their shape differs.
+  /// Actors of another owner, and the name by which any process finds them.
+  struct OtherActors {
+    std::string full_name;
+    NamedActors actors;
+  };
+  /// Returns actors that this object does not own: existing ones, or new ones of the cluster.
+  /// nullopt: the options ask for neither.
+  std::optional<OtherActors> find_or_keep(const SpawnedActors& wanted, const SpawnOptions& options);
+  /// Returns the actors of a name; nullopt if there are none. Throws Error(kFailedPrecondition) if
+  /// their shape differs.
   std::optional<NamedActors> find_existing(const std::string& name, const MeshShape& shape);
+  /// Has the keeper spawn actors.
+  NamedActors keep(const SpawnedActors& wanted, const SpawnOptions& options);
   template <typename T>
-  ActorMesh<T> use_existing(const NamedActors& existing) {
-    return ActorMesh<T>(internal::handle_of_found<T>(system_, existing),
-                        [this, name = existing.name] { request_stop(name); });
+  ActorMesh<T> use_existing(const OtherActors& other) {
+    return ActorMesh<T>(internal::handle_of_found<T>(system_, other.actors),
+                        [this, name = other.full_name] { request_stop(name); });
   }
   /// Has the owner of a name stop its actors. Blocks until they have ended.
   void request_stop(const std::string& name);
@@ -292,7 +304,7 @@ class Cluster final {
   ActorRef<Directory> directory_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;
-  std::vector<Thread> stops_;  // of stop_published(); the thread of watcher_
+  BlockingWork stops_;  // stop_published()
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

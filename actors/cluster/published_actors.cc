@@ -4,22 +4,22 @@
 
 namespace weft::actors {
 
-NamedActors PublishedActors::named(const SpawnedActors& actors) const {
+NamedActors named_actors(const System& system, const SpawnedActors& actors) {
   NamedActors named{actors.name, actors.interface, actors.shape, {}};
   for (const auto& address : actors.addresses)
-    named.addresses.push_back(system_.last_known_address(*address));
+    named.addresses.push_back(system.last_known_address(*address));
   return named;
 }
 
 void PublishedActors::publish(const MeshKey& key, const SpawnedActors& actors) {
-  NamedActors now = named(actors);
+  NamedActors now = named_actors(system_, actors);
   const std::lock_guard lock(mutex_);
   head_.tell<&Head::publish_actors>(now);
   actors_[actors.name] = {key, std::move(now)};
 }
 
 void PublishedActors::republish(const SpawnedActors& actors) {
-  NamedActors now = named(actors);
+  NamedActors now = named_actors(system_, actors);
   const std::lock_guard lock(mutex_);
   const auto found = actors_.find(actors.name);
   if (found == actors_.end()) return;

@@ -35,12 +35,13 @@ class PublishedActors final {
   std::optional<Published> find(const std::string& name) const;
 
  private:
-  NamedActors named(const SpawnedActors& actors) const;
-
   System& system_;
   const HeadLink& head_;
   mutable Mutex mutex_;
   std::map<std::string, Published> actors_;  // guarded by mutex_; by name
 };
+
+/// Returns actors with the addresses at which other processes reach them.
+NamedActors named_actors(const System& system, const SpawnedActors& actors);
 
 }  // namespace weft::actors

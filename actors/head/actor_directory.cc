@@ -119,6 +119,7 @@ ProcessId ActorDirectory::owner_of(ProcessId caller) const {
 }
 
 std::string ActorDirectory::run_name(ProcessId owner) const {
+  if (owners_.is_keeper(owner)) return kKeeperName;
   const RunRecord* const run = runs_.running(owner);
   return run == nullptr ? owners_.name_of(owner) : run->name;
 }
@@ -134,6 +135,8 @@ const NamedActors* ActorDirectory::look_up(ProcessId caller, const std::string& 
   if (!wanted.run) {
     const auto own = entries_.find({owner_of(caller), wanted.name});
     if (own != entries_.end()) return &own->second.actors;
+    for (const auto& [key, entry] : entries_)
+      if (key.second == wanted.name && owners_.is_keeper(key.first)) return &entry.actors;
   }
   std::vector<const NamedActors*> found;
   std::vector<std::string> full_names;
@@ -234,7 +237,7 @@ std::vector<ActorStatus> ActorDirectory::statuses() const {
   for (const auto& [key, entry] : entries_)
     for (std::size_t rank = 0; rank < entry.actors.addresses.size(); ++rank) {
       const ActorAddress& address = entry.actors.addresses[rank];
-      ActorStatus status{run_name(key.first),
+      ActorStatus status{owners_.is_keeper(key.first) ? "" : run_name(key.first),
                          label_of(entry.actors, static_cast<std::int64_t>(rank)),
                          entry.actors.interface.name,
                          "",

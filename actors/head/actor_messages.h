@@ -10,8 +10,11 @@
 
 namespace weft::actors {
 
+/// Name of the owner of actors that outlive runs: "cluster/hits".
+inline constexpr const char* kKeeperName = "cluster";
+
 /// Request for the actors of a name. "hits": of the caller's run, or else of the cluster.
-/// "quickstart/hits", "12/hits": of a run by its name or number.
+/// "quickstart/hits", "12/hits", "cluster/hits": of a run by its name or number, or of the cluster.
 struct FindActors {
   std::string name;
   std::int64_t within_ns = 0;  ///< Time for which the head waits for them.

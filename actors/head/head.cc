@@ -32,6 +32,7 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
                   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
                 }),
       epochs_(context.system(), hosts_, meshes_, releases_, owners_, devices_, store_, log_),
+      kept_(context, owners_, store_, events.start_keeper),
       run_control_(context.system(), clock_, hosts_, owners_, runs_, store_, log_),
       token_(events.rotate_token, hosts_, owners_, log_),
       shutdown_(context, clock_, hosts_, owners_, store_, log_, events.on_stop),
@@ -41,6 +42,7 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
   read_saved_members(config_, hosts_, owners_, meshes_, directory_);
   owners_.close_unreported_runs("had ended when this head began");
   log_.record(start_text(config_, store_, hosts_, owners_));
+  kept_.resume();
 }
 
 ClusterStatus Head::status() {

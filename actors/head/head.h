@@ -18,6 +18,7 @@
 #include "actors/head/host_changes.h"
 #include "actors/head/host_logs.h"
 #include "actors/head/host_table.h"
+#include "actors/head/kept_actors.h"
 #include "actors/head/local_calls.h"
 #include "actors/head/mesh_epochs.h"
 #include "actors/head/mesh_releases.h"
@@ -101,7 +102,10 @@ class Head final {
 
   // Names of actors: ActorDirectory.
   void publish_actors(NamedActors actors) { directory_.publish(caller(), std::move(actors)); }
-  void withdraw_actors(const std::string& name) { directory_.withdraw(caller(), name); }
+  void withdraw_actors(const std::string& name) {
+    directory_.withdraw(caller(), name);
+    kept_.forget(caller(), name);
+  }
   task<NamedActors> find_actors(FindActors request) {
     return directory_.find(caller(), std::move(request));
   }
@@ -110,6 +114,11 @@ class Head final {
   }
   std::vector<ActorStatus> actors() const { return directory_.statuses(); }
   task<void> stop_actors(std::string name) { return directory_.stop(caller(), std::move(name)); }
+
+  // Actors that outlive runs: KeptActorsTable.
+  task<ProcessRef> keeper() { return kept_.keeper(); }
+  void keep_actors(const KeptActors& actors) { kept_.keep(caller(), actors); }
+  std::vector<KeptActors> kept_actors() const { return kept_.all(caller()); }
 
   // Observers and operators: HostTable, EventLog, RunControl, OwnerTable, HeadToken, Shutdown.
   /// Returns hosts, meshes, owners and runs as they are now.
@@ -179,7 +188,8 @@ class Head final {
       on<&Head::withdraw_actors>("withdraw_actors", urgent),
       on<&Head::find_actors>("find_actors", urgent),
       on<&Head::locate_actor>("locate_actor", urgent), on<&Head::actors>("actors", urgent),
-      on<&Head::stop_actors>("stop_actors", urgent));
+      on<&Head::stop_actors>("stop_actors", urgent), on<&Head::keeper>("keeper", urgent),
+      on<&Head::keep_actors>("keep_actors", urgent), on<&Head::kept_actors>("kept_actors", urgent));
 
  private:
   ProcessId caller() const { return context_.caller().id; }
@@ -200,6 +210,7 @@ class Head final {
   MeshTable meshes_;
   MeshReleases releases_;
   MeshEpochs epochs_;
+  KeptActorsTable kept_;
   RunControl run_control_;
   HeadToken token_;
   Shutdown shutdown_;

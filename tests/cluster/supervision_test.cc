@@ -75,5 +75,40 @@ TEST(NamesOfARun, LeadOtherRunsToItsActorsWhileTheHeadIsKilledAndStartedAgain) {
   EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
 }
 
+TEST(ActorsOfTheCluster, OutliveRunsAndTheHead) {
+  RealProcesses processes("kept_actors");
+  const auto start_head = [&](const std::string& listen) {
+    return &processes.start("weft", {"head", "--listen", listen, "--state", "state"});
+  };
+  auto* head = start_head("127.0.0.1:0");
+  const std::string address = head->word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "1"})
+      .word_after("has joined cluster");
+  processes.write("run.yaml",
+                  "name: r\napp: supervised_app\ncluster: {hosts: [{name: a, devices: 1}]}\n");
+  const auto run = [&](const char* scenario) {
+    ::setenv("WEFT_TEST_SCENARIO", scenario, 1);
+    auto& app = processes.run("weft", {"run", "run.yaml", "--head", address, "--out", scenario});
+    EXPECT_EQ(app.wait(), 0) << app.text();
+    return app.text();
+  };
+  const std::string kept = run("keeps");
+  const auto at = kept.find("unit pid ");
+  ASSERT_NE(at, std::string::npos) << kept;
+  const std::string pid = kept.substr(at, kept.find('\n', at) - at);
+  EXPECT_THAT(run("uses"), testing::HasSubstr(pid + ", sum 2\n"));
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    ::kill(head->pid, signal);
+    (void)head->wait();
+    head = start_head(address);
+    head->word_after("Weft's head listens on ");
+    EXPECT_THAT(run("uses"), testing::HasSubstr(", sum 2\n")) << "the head finds the actor again";
+  }
+  (void)run("stops");
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(head->wait(), 0) << head->text();
+  EXPECT_TRUE(processes.none_left());
+}
+
 }  // namespace
 }  // namespace weft::test

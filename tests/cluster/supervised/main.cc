@@ -300,6 +300,44 @@ void asks(Cluster& cluster) {
   fmt::print("{} calls\n", sum);
 }
 
+SpawnOptions kept() {
+  SpawnOptions options;
+  options.restarts = 3;
+  options.lifetime = actors::Lifetime::kCluster;
+  return options;
+}
+
+/// Spawns an actor that outlives this run.
+void keeps(Cluster& cluster) {
+  const auto hits = cluster.spawn<Unit>("hits", kept(), "");
+  expect(hits.call<&Unit::add>(1).get() == 1, "it is new");
+  expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", kept(), ""); }),
+              "cluster has actors named 'hits' already");
+  fmt::print("unit pid {}\n", hits.call<&Unit::state>().get().pid);
+}
+
+/// Finds the actor that keeps() left, kills it, and reaches the next incarnation.
+void uses(Cluster& cluster) {
+  const auto hits = cluster.find<Unit>("hits", 20s);
+  const int sum = hits.call<&Unit::add>(1).get();
+  const std::int64_t pid = hits.call<&Unit::state>().get().pid;
+  fmt::print("unit pid {}, sum {}\n", pid, sum);
+  kill(pid);
+  const Unit::State after = hits.call<&Unit::state>().get();
+  expect(after.pid != pid && after.sum == 0 && after.attempt == 1, "the head restarts it");
+  expect(hits.call<&Unit::add>(1).get() == 1, "it serves");
+}
+
+void stops(Cluster& cluster) {
+  SpawnOptions options = kept();
+  options.if_exists = actors::IfExists::kUse;
+  auto hits = cluster.spawn<Unit>("hits", options, "");
+  expect(hits.call<&Unit::add>(1).get() > 1, "the existing one is used");
+  hits.stop();
+  expect(error_of([&] { (void)cluster.find<Unit>("hits", 500ms); }).code() == ErrorCode::kNotFound,
+         "it has ended");
+}
+
 /// Adds to a service. The first driver then waits until it is killed; the next one finds the sum.
 void adopted(Cluster& cluster, const actors::AppRun& run) {
   const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
@@ -340,6 +378,9 @@ const std::map<std::string, void (*)(Cluster&)> kScenarios = {
     {"handles", handles},
     {"stopped", stopped},
     {"names", names},
+    {"keeps", keeps},
+    {"uses", uses},
+    {"stops", stops},
     {"serves", serves},
     {"asks", asks},
     {"latency", latency}};
