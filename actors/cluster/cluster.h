@@ -108,7 +108,7 @@ class Cluster final {
     if (options.supervised()) supervisor_.add(acquired.key, options);
     return guarded(acquired.key, [&] {
       SpawnedActors actors{interface_version<T>(), name, shape,
-                           encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))};
+                           internal::encode_constructor_arguments<T>(std::forward<Args>(args)...)};
       actors = left ? system_.adopt_actors(std::move(actors), acquired.processes)
                     : system_.spawn_actors(std::move(actors), acquired.processes);
       if (options.supervised()) actors = supervise(acquired.key, std::move(actors));
