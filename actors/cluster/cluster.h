@@ -109,7 +109,7 @@ class Cluster final {
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
                      const SpawnOptions& options, Args&&... args) {
     SpawnedActors wanted{interface_version<T>(), name, shape,
-                         encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))};
+                         internal::encode_constructor_arguments<T>(std::forward<Args>(args)...)};
     if (const auto other = find_or_keep(wanted, options)) return use_existing<T>(*other);
     const SpawnedActors actors = spawn_actors(key, std::move(wanted), options);
     ActorMesh<T> mesh(system_.handle_of<T>(actors));

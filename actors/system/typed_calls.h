@@ -11,20 +11,12 @@ namespace internal {
 
 template <typename T, auto Member>
 constexpr System::Method method_of() {
-  constexpr std::uint32_t index = method_index<T, Member>();
-  return {T::endpoints.names[index], index, interface_fingerprint<T>(), T::endpoints.urgent[index],
-          T::endpoints.idempotent[index]};
-}
-
-/// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
-template <auto Member, typename... Arguments>
-std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
-  using Tuple = ArgumentsOf<Member>;
-  static_assert(sizeof...(Arguments) == std::tuple_size_v<Tuple>,
-                "wrong number of arguments for this method");
-  static_assert(std::is_constructible_v<Tuple, Arguments...> || sizeof...(Arguments) == 0,
-                "an argument does not convert to the method's parameter");
-  return encode(Tuple(std::forward<Arguments>(arguments)...));
+  if constexpr (!CallCheck<T, Member>::value) return {};
+  else {
+    constexpr std::uint32_t index = method_index<T, Member>();
+    return {T::endpoints.names[index], index, interface_fingerprint<T>(),
+            T::endpoints.urgent[index], T::endpoints.idempotent[index]};
+  }
 }
 
 }  // namespace internal
