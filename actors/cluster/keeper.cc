@@ -13,8 +13,8 @@ namespace {
 
 constexpr auto kHeadAnswersWithin = std::chrono::seconds(10);
 /// Pause before actors that cannot be spawned yet are tried again. It doubles with each try.
-constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(100);
-constexpr Nanoseconds kLongestPause = std::chrono::seconds(10);
+constexpr Nanoseconds kFirstRetryAfter = std::chrono::milliseconds(100);
+constexpr Nanoseconds kLastRetryAfter = std::chrono::seconds(10);
 
 ClusterOptions cluster_options() {
   ClusterOptions options;
@@ -75,7 +75,7 @@ void Keeper::resume() {
       kHeadAnswersWithin, [](const ActorRef<Head>& head, std::uint64_t) {
         return head.call<&Head::kept_actors>().get();
       });
-  Nanoseconds pause = kFirstPause;
+  Nanoseconds pause = kFirstRetryAfter;
   while (!left.empty()) {
     std::erase_if(left, [this](const KeptActors& actors) {
       try {
@@ -89,7 +89,7 @@ void Keeper::resume() {
     });
     std::unique_lock lock(mutex_);
     if (left.empty() || changed_.wait_for(lock, pause, [this] { return stopping_; })) return;
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kLastRetryAfter);
   }
 }
 

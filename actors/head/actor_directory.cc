@@ -234,6 +234,7 @@ task<void> ActorDirectory::stop(ProcessId caller, std::string name) {
 
 std::vector<ActorStatus> ActorDirectory::statuses() const {
   std::vector<ActorStatus> list;
+  const auto members = meshes_.members();
   for (const auto& [key, entry] : entries_)
     for (std::size_t rank = 0; rank < entry.actors.addresses.size(); ++rank) {
       const ActorAddress& address = entry.actors.addresses[rank];
@@ -244,10 +245,11 @@ std::vector<ActorStatus> ActorDirectory::statuses() const {
                          0,
                          "dead",
                          address};
-      if (const auto member = meshes_.find_process(address.process.id)) {
-        status.host = member->device.place.host;
-        status.pid = member->device.pid;
-        status.state = member->is_dead ? "dead" : member->state;
+      if (const auto found = members.find(address.process.id); found != members.end()) {
+        const MeshTable::Member& member = found->second;
+        status.host = member.device.place.host;
+        status.pid = member.device.pid;
+        status.state = member.is_dead ? "dead" : member.state;
       }
       list.push_back(std::move(status));
     }

@@ -11,8 +11,8 @@
 
 namespace weft::actors {
 
-/// Fills the tables with the hosts, owners, meshes and named actors of the saved state. Throws kDataLoss if it is
-/// damaged.
+/// Fills the tables with the hosts, owners, meshes and named actors of the saved state. Throws
+/// kDataLoss if it is damaged.
 void read_saved_members(const HeadConfig& config, HostTable& hosts, OwnerTable& owners,
                         MeshTable& meshes, ActorDirectory& directory);
 

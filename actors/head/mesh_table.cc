@@ -73,6 +73,15 @@ std::optional<MeshTable::Member> MeshTable::find_process(ProcessId process) cons
   return std::nullopt;
 }
 
+std::map<ProcessId, MeshTable::Member> MeshTable::members() const {
+  std::map<ProcessId, Member> members;
+  for (const auto& [key, mesh] : meshes_)
+    for (const DeviceProcess& device : mesh.processes)
+      members[device.process.id] = {mesh.owner, device, mesh.dead.contains(device.rank),
+                                    mesh.state()};
+  return members;
+}
+
 void MeshTable::check_name_is_free(ProcessId owner, const std::string& name) const {
   for (const auto& [key, mesh] : meshes_)
     if (key.name == name && mesh.owner == owner && !mesh.releasing)

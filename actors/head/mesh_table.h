@@ -64,6 +64,8 @@ class MeshTable final {
   };
   /// Returns the mesh's process of that id; nullopt if no mesh has it.
   std::optional<Member> find_process(ProcessId process) const;
+  /// Returns all processes of meshes, by id.
+  std::map<ProcessId, Member> members() const;
   /// Throws Error(kAlreadyExists) if `owner` has a mesh of that name that is not ending.
   void check_name_is_free(ProcessId owner, const std::string& name) const;
   bool owns_any(ProcessId owner) const;

@@ -63,8 +63,8 @@ class StateStore {
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.
   void raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
-  /// Kind of row: hosts, owners, meshes, runs, named actors or kept actors. Rows have names, are written with the next event
-  /// or by sync_to_disk(), and are there in the next term.
+  /// Kind of row: hosts, owners, meshes, runs, named actors or kept actors. Rows have names, are
+  /// written with the next event or by sync_to_disk(), and are there in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns, kActors, kKeptActors };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
