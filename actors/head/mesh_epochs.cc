@@ -21,7 +21,6 @@ void MeshEpochs::check_request(const MeshRequest& request, ProcessId owner) cons
                 "actors::Cluster");
   check_name("the name of a mesh", request.mesh);
   request.shape.check();
-  meshes_.check_name_is_free(owner, request.mesh);
   for (const MeshAxis& axis : request.shape.axes())
     check_name("the name of an axis of mesh " + request.mesh, axis.name);
 }
@@ -69,6 +68,7 @@ task<Error> MeshEpochs::undo_start(MeshKey key, Error failure) {
 
 task<MeshProcesses> MeshEpochs::spawn(ProcessId owner, MeshRequest request) {
   check_request(request, owner);
+  meshes_.check_name_is_free(owner, request.mesh);
   std::vector<HostDevice> places = find_devices(request);
   const std::uint64_t registration = *owners_.registration(owner);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
