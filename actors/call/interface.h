@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "actors/call/combine.h"
 #include "actors/call/task.h"
 #include "actors/message/ids.h"
 #include "core/codec/codec.h"
@@ -77,15 +78,22 @@ struct Endpoint {
   const char* name;
   bool is_urgent;
   bool is_idempotent;
+  CombineResults combine;  ///< Function of reduce_with; null if there is none.
 };
 
-/// `options`: urgent, idempotent, or both.
+/// `options`: some of urgent, idempotent, reduce_with<...>.
 template <auto Member, typename... Options>
 constexpr Endpoint<Member> on(const char* name, Options...) {
-  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent>)),
-                "an option of a method is `urgent` or `idempotent`");
+  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent> ||
+                         internal::is_reduce_with<Options>)),
+                "an option of a method is `urgent`, `idempotent` or `reduce_with<...>`");
+  CombineResults combine = nullptr;
+  ((combine = internal::is_reduce_with<Options>
+                  ? internal::ListedCombine<ResultOf<Member>, Options>::kFunction
+                  : combine),
+   ...);
   return {name, (... || std::is_same_v<Options, Urgent>),
-          (... || std::is_same_v<Options, Idempotent>)};
+          (... || std::is_same_v<Options, Idempotent>), combine};
 }
 
 /// Wire contract of an actor class: a name, a version and a list of handlers.
@@ -101,6 +109,7 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
   std::array<bool, kSize> idempotent;
+  std::array<CombineResults, kSize> combine;
 
   /// Returns the handler's position in the list, or kSize if it is absent.
   template <auto Member>
@@ -116,7 +125,7 @@ struct Interface {
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
   Interface<Name, Version, Members...> made{
-      {list.name...}, {list.is_urgent...}, {list.is_idempotent...}};
+      {list.name...}, {list.is_urgent...}, {list.is_idempotent...}, {list.combine...}};
   for (std::size_t i = 0; i < sizeof...(Members); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (std::string_view(made.names[i]) == made.names[j])
@@ -185,6 +194,17 @@ constexpr std::uint32_t method_index() {
   constexpr std::size_t index = List::template index_of<Member>();
   static_assert(index < List::kSize, "this method is not in the actor's `endpoints` list");
   return static_cast<std::uint32_t>(index);
+}
+
+/// Returns the function that combines the handler's results: the listed one, which does the other
+/// operations too, or the one for numbers; null if neither fits.
+template <typename T, auto Member>
+constexpr CombineResults combine_of() {
+  constexpr CombineResults listed = T::endpoints.combine[method_index<T, Member>()];
+  if constexpr (listed != nullptr) return listed;
+  else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
+    return &internal::combine_results<ResultOf<Member>>;
+  else return nullptr;
 }
 
 }  // namespace weft::actors
