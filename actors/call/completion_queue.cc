@@ -48,6 +48,8 @@ std::shared_ptr<Pending> CompletionQueue::next() {
     } else if (closed_) {
       (void)next->accept(std::nullopt);
     } else {
+      // Waits that ended early would else add up until the next result.
+      std::erase_if(readers_, [](const auto& reader) { return reader.expired(); });
       readers_.push_back(next);
       return next;
     }

@@ -78,7 +78,8 @@ struct Endpoint {
   const char* name;
   bool is_urgent;
   bool is_idempotent;
-  CombineResults combine;  ///< Function of reduce_with; null if there is none.
+  bool has_combine;
+  CombineResults combine;  ///< Function of reduce_with, if there is one.
 };
 
 /// `options`: some of urgent, idempotent, reduce_with<...>.
@@ -93,7 +94,8 @@ constexpr Endpoint<Member> on(const char* name, Options...) {
                   : combine),
    ...);
   return {name, (... || std::is_same_v<Options, Urgent>),
-          (... || std::is_same_v<Options, Idempotent>), combine};
+          (... || std::is_same_v<Options, Idempotent>), (... || internal::is_reduce_with<Options>),
+          combine};
 }
 
 /// Wire contract of an actor class: a name, a version and a list of handlers.
@@ -109,6 +111,8 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
   std::array<bool, kSize> idempotent;
+  // GCC compares no pointer with null at compile time if it instruments undefined behaviour.
+  std::array<bool, kSize> has_combine;
   std::array<CombineResults, kSize> combine;
 
   /// Returns the handler's position in the list, or kSize if it is absent.
@@ -124,8 +128,11 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  Interface<Name, Version, Members...> made{
-      {list.name...}, {list.is_urgent...}, {list.is_idempotent...}, {list.combine...}};
+  Interface<Name, Version, Members...> made{{list.name...},
+                                            {list.is_urgent...},
+                                            {list.is_idempotent...},
+                                            {list.has_combine...},
+                                            {list.combine...}};
   for (std::size_t i = 0; i < sizeof...(Members); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (std::string_view(made.names[i]) == made.names[j])
@@ -200,8 +207,8 @@ constexpr std::uint32_t method_index() {
 /// operations too, or the one for numbers; null if neither fits.
 template <typename T, auto Member>
 constexpr CombineResults combine_of() {
-  constexpr CombineResults listed = T::endpoints.combine[method_index<T, Member>()];
-  if constexpr (listed != nullptr) return listed;
+  constexpr std::uint32_t index = method_index<T, Member>();
+  if constexpr (T::endpoints.has_combine[index]) return T::endpoints.combine[index];
   else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
     return &internal::combine_results<ResultOf<Member>>;
   else return nullptr;

@@ -59,9 +59,9 @@ constexpr bool is_reducible() {
   static_assert(is_known, "reduce() takes sum, min, max, mean or reduce_with<&T::f>");
   using R = ResultOf<Member>;
   if constexpr (is_listed) {
-    constexpr bool fits =
-        ListedCombine<R, Operation>::kFunction != nullptr &&
-        ListedCombine<R, Operation>::kFunction == T::endpoints.combine[method_index<T, Member>()];
+    constexpr std::uint32_t index = method_index<T, Member>();
+    constexpr bool fits = T::endpoints.has_combine[index] &&
+                          ListedCombine<R, Operation>::kFunction == T::endpoints.combine[index];
     static_assert(fits,
                   "the method's endpoint does not list this function: on<&T::m>(\"m\", "
                   "reduce_with<&T::f>)");

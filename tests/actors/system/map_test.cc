@@ -5,7 +5,10 @@
 
 #include <list>
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 

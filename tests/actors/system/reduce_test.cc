@@ -5,6 +5,9 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
