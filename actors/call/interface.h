@@ -24,11 +24,24 @@ struct FixedString {
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-/// Class, result type and parameter types of a pointer to a handler.
+/// Class, result type and parameter types of a pointer to a handler. Other pointers have kIsMethod
+/// false; checks report them.
 template <typename Pointer>
-struct MemberTraits;
+struct MemberTraits {
+  static constexpr bool kIsMethod = false;
+  using Class = void;
+  using Returned = void;
+  using Parameters = std::tuple<>;
+  using Arguments = std::tuple<>;
+};
+template <typename R, typename C>
+requires std::is_object_v<R>
+struct MemberTraits<R C::*> : MemberTraits<void> {
+  using Returned = R;
+};
 template <typename R, typename C, typename... As>
 struct MemberTraits<R (C::*)(As...)> {
+  static constexpr bool kIsMethod = true;
   using Class = C;
   using Returned = R;
   using Parameters = std::tuple<As...>;
@@ -62,6 +75,8 @@ template <auto Member>
 using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
+template <auto Member>
+inline constexpr bool kIsMethod = MemberTraits<decltype(Member)>::kIsMethod;
 
 /// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
 /// suspended.
@@ -85,14 +100,18 @@ struct Endpoint {
 /// `options`: some of urgent, idempotent, reduce_with<...>.
 template <auto Member, typename... Options>
 constexpr Endpoint<Member> on(const char* name, Options...) {
+  static_assert(kIsMethod<Member>,
+                "an endpoint is a method of the actor class: write on<&T::method>(\"method\"), "
+                "without static, volatile, & and && at the method");
   static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent> ||
                          internal::is_reduce_with<Options>)),
                 "an option of a method is `urgent`, `idempotent` or `reduce_with<...>`");
   CombineResults combine = nullptr;
-  ((combine = internal::is_reduce_with<Options>
-                  ? internal::ListedCombine<ResultOf<Member>, Options>::kFunction
-                  : combine),
-   ...);
+  if constexpr (kIsMethod<Member>)
+    ((combine = internal::is_reduce_with<Options>
+                    ? internal::ListedCombine<ResultOf<Member>, Options>::kFunction
+                    : combine),
+     ...);
   return {name, (... || std::is_same_v<Options, Urgent>),
           (... || std::is_same_v<Options, Idempotent>), (... || internal::is_reduce_with<Options>),
           combine};
@@ -128,16 +147,25 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  Interface<Name, Version, Members...> made{{list.name...},
-                                            {list.is_urgent...},
-                                            {list.is_idempotent...},
-                                            {list.has_combine...},
-                                            {list.combine...}};
-  for (std::size_t i = 0; i < sizeof...(Members); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (std::string_view(made.names[i]) == made.names[j])
-        throw "an interface has two methods of the same name";
-  return made;
+  return {{list.name...},
+          {list.is_urgent...},
+          {list.is_idempotent...},
+          {list.has_combine...},
+          {list.combine...}};
+}
+
+/// Result of interface() with entries that are no endpoints; a static assertion reports them.
+struct RejectedInterface {};
+template <typename Entry>
+inline constexpr bool kIsEndpoint = false;
+template <auto Member>
+inline constexpr bool kIsEndpoint<Endpoint<Member>> = true;
+template <FixedString Name, std::uint32_t Version, typename... Entries>
+requires(!(true && ... && kIsEndpoint<Entries>)) constexpr RejectedInterface interface(Entries...) {
+  static_assert((true && ... && kIsEndpoint<Entries>),
+                "an entry of an interface is no endpoint: write actors::interface<\"name\", "
+                "1>(actors::on<&T::method>(\"method\"), ...)");
+  return {};
 }
 
 /// Constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
@@ -153,10 +181,14 @@ struct ConstructorArguments<T> {
 template <typename T>
 using ConstructorArgumentsOf = typename ConstructorArguments<T>::Type;
 
+namespace internal {
+
 template <typename T>
-concept ActorClass = std::is_class_v<T> && requires {
-  T::endpoints.names;
-};
+struct ActorCheck;
+template <typename T, auto Member>
+struct CallCheck;
+
+}  // namespace internal
 
 template <typename R>
 struct ResultFingerprint {
@@ -183,24 +215,29 @@ constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, 
 
 /// Returns a hash of the interface's name and version, of the methods' names, urgency, arguments
 /// and results, and of the constructor's arguments. Evaluated at compile time.
-template <ActorClass T>
+template <typename T>
 constexpr std::uint64_t interface_fingerprint() {
-  return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+  if constexpr (internal::ActorCheck<T>::value)
+    return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+  else return 0;
 }
 
-template <ActorClass T>
+template <typename T>
 InterfaceVersion interface_version() {
-  using List = std::remove_cvref_t<decltype(T::endpoints)>;
-  return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
+  if constexpr (internal::ActorCheck<T>::value) {
+    using List = std::remove_cvref_t<decltype(T::endpoints)>;
+    return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
+  } else {
+    return {};
+  }
 }
 
 /// Returns the handler's index on the wire.
 template <typename T, auto Member>
 constexpr std::uint32_t method_index() {
-  using List = std::remove_cvref_t<decltype(T::endpoints)>;
-  constexpr std::size_t index = List::template index_of<Member>();
-  static_assert(index < List::kSize, "this method is not in the actor's `endpoints` list");
-  return static_cast<std::uint32_t>(index);
+  if constexpr (internal::CallCheck<T, Member>::value)
+    return static_cast<std::uint32_t>(T::endpoints.template index_of<Member>());
+  else return 0;
 }
 
 /// Returns the function that combines the handler's results: the listed one, which does the other
@@ -215,3 +252,5 @@ constexpr CombineResults combine_of() {
 }
 
 }  // namespace weft::actors
+
+#include "actors/call/class_check.h"
