@@ -21,13 +21,14 @@ struct ActorName {
 /// Returns "quickstart/pool[worker=3]"; "hits" if the actor belongs to the cluster.
 std::string full_name(const actors::ActorStatus& actor);
 
-/// Finds the actors that `wanted` names. The order stays.
+/// Finds the actors that `wanted` names. Without a run, those of the cluster come before those of
+/// runs; "cluster/hits" belongs to the cluster. The order stays.
 std::vector<actors::ActorStatus> find_actors(const std::vector<actors::ActorStatus>& actors,
                                              const std::vector<actors::RunRecord>& runs,
                                              const std::string& wanted);
 
-/// Finds the run of the actors that `wanted` names; the result has the run's name. Returns nullopt
-/// if there are none. Throws Error(kInvalidArgument) if several runs have them.
+/// Finds the run of the actors that `wanted` names; the result has the run's name, or "" for the
+/// cluster. Returns nullopt if there are none. Throws Error(kInvalidArgument) if several runs have them.
 std::optional<ActorName> find_run_of_actors(const std::vector<actors::ActorStatus>& actors,
                                             const std::vector<actors::RunRecord>& runs,
                                             const std::string& wanted);

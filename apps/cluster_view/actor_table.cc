@@ -127,15 +127,8 @@ std::vector<ActorRow> list_actors(HeadClient& observer, Nanoseconds within) {
     survey.add_run(run);
     for (const actors::RunDevice& device : run.devices) wanted.erase(device.process.id);
   }
-  for (const ActorStatus& actor : actors) {
-    if (wanted.erase(actor.address.process.id) == 0) continue;
-    actors::RunDevice device;
-    device.label = actor.label;
-    device.place.host = actor.host;
-    device.process = actor.address.process;
-    device.pid = actor.pid;
-    survey.add_device(device);
-  }
+  for (const ActorStatus& actor : actors)
+    if (wanted.erase(actor.address.process.id) > 0) survey.add_actor(actor);
   return actor_rows(actors, survey.ask());
 }
 

@@ -97,22 +97,23 @@ void ClusterSurvey::add_run(const RunRecord& run) {
   for (const RunDevice& device : present_devices(run)) {
     drivers_[device.process.id] = driver;
     const auto agent = agents_.find(device.place.host);
-    add_device(device, run.number, agent == agents_.end() ? driver : agent->second);
+    names_.push_back(
+        {device.process.id, device.label,
+         fmt::format("{} device {}, pid {}", device.place.host, device.place.device, device.pid),
+         false, run.number, ""});
+    seen_[device.process.id] = {device.pid, machines_[device.place.host]};
+    targets_[agent == agents_.end() ? driver : agent->second].forward_to.push_back(
+        device.process.id);
   }
 }
 
-void ClusterSurvey::add_device(const RunDevice& device) {
-  const auto agent = agents_.find(device.place.host);
-  if (agent != agents_.end()) add_device(device, 0, agent->second);
-}
-
-void ClusterSurvey::add_device(const RunDevice& device, std::uint64_t group, std::size_t target) {
-  names_.push_back(
-      {device.process.id, device.label,
-       fmt::format("{} device {}, pid {}", device.place.host, device.place.device, device.pid),
-       false, group, ""});
-  seen_[device.process.id] = {device.pid, machines_[device.place.host]};
-  targets_[target].forward_to.push_back(device.process.id);
+void ClusterSurvey::add_actor(const actors::ActorStatus& actor) {
+  const auto agent = agents_.find(actor.host);
+  if (agent == agents_.end()) return;
+  names_.push_back({actor.address.process.id, actor.label,
+                    fmt::format("{}, pid {}", actor.host, actor.pid), false, 0, ""});
+  seen_[actor.address.process.id] = {actor.pid, machines_[actor.host]};
+  targets_[agent->second].forward_to.push_back(actor.address.process.id);
 }
 
 SurveyedProcesses ClusterSurvey::ask() {

@@ -35,16 +35,14 @@ class ClusterSurvey final {
   void add_member(const actors::Member& member);
   /// Adds a run's driver and the device processes of each mesh's newest epoch.
   void add_run(const actors::RunRecord& run);
-  /// Adds a device process that belongs to no added run. Ignored unless its host was added.
-  void add_device(const actors::RunDevice& device);
+  /// Adds the process of an actor that belongs to the cluster. Ignored unless its host was added.
+  void add_actor(const actors::ActorStatus& actor);
 
   /// Blocks until all have answered, or are late. Throws Error if the head does not answer.
   SurveyedProcesses ask();
 
  private:
   std::vector<actors::ProcessSurvey> survey(const std::vector<actors::SurveyTarget>& targets);
-  /// Adds a device process, which `target` surveys.
-  void add_device(const actors::RunDevice& device, std::uint64_t group, std::size_t target);
 
   HeadClient& observer_;
   const Nanoseconds within_;

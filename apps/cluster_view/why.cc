@@ -25,16 +25,17 @@ constexpr auto kHeadAnswersWithin = std::chrono::milliseconds(500);
 /// Waiter that a user asks for.
 struct WantedWaiter {
   std::string name;
-  std::uint64_t group = 0;  // number of its run; 0: any
+  std::optional<std::uint64_t> group;  // number of its run; 0: it belongs to the cluster
 };
 
-/// Understands "front[0,1]", and "quickstart/front[0,1]" if such a run is active.
+/// Understands "front[0,1]", "cluster/hits", and "quickstart/front[0,1]" if such a run is active.
 WantedWaiter wanted_waiter(const std::string& text, const std::vector<RunRecord>& runs) {
   const ActorName name = ActorName::of(text);
   for (const RunRecord& run : runs)
     if (!name.run.empty() && (run.name == name.run || std::to_string(run.number) == name.run))
       return {name.label, run.number};
-  return {text};
+  if (name.run == actors::kKeeperName) return {name.label, 0};
+  return {text, std::nullopt};
 }
 
 /// Finds a waiter by name, or the only one of a mesh. Throws Error(kInvalidArgument) for a larger
@@ -43,7 +44,7 @@ std::optional<std::size_t> find_waiter(const WaitGraph& graph, const WantedWaite
   std::vector<std::size_t> mesh;
   for (std::size_t i = 0; i < graph.waiters.size(); ++i) {
     const WaitNode& waiter = graph.waiters[i];
-    if (wanted.group != 0 && waiter.group != wanted.group) continue;
+    if (wanted.group && waiter.group != *wanted.group) continue;
     if (waiter.name == wanted.name || waiter.name == "agent of " + wanted.name ||
         short_label(waiter.name) == short_label(wanted.name))
       return i;
@@ -63,11 +64,14 @@ WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanosec
   WaitReport why;
   std::vector<RunRecord> runs;
   std::vector<Member> members;
+  std::vector<actors::ActorStatus> named;
   try {
     const auto head = observer.head().within(kHeadAnswersWithin);
     auto asked = head.call<&Head::members>();
+    auto listed = head.call<&Head::actors>();
     runs = head.call<&Head::runs>().get();
     members = asked.get();
+    named = listed.get();
   } catch (const Error& error) {
     why.head_problem = error.message();
   }
@@ -86,6 +90,8 @@ WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanosec
   for (const Member& member : members)
     if (!one_run || hosts.contains(member.name)) questions.add_member(member);
   for (const RunRecord& each : runs) questions.add_run(each);
+  for (const actors::ActorStatus& actor : named)
+    if (!one_run && actor.run.empty()) questions.add_actor(actor);
   const SurveyedProcesses surveyed = questions.ask();
   why.graph = WaitGraph::of(surveyed.answers, surveyed.names);
   why.seconds = in_seconds(clock.now() - begin);

@@ -62,6 +62,22 @@ TEST_F(ActorNames, ARunIsGivenByItsNameOrNumber) {
   EXPECT_EQ(found("three/hits"), Names{});
 }
 
+TEST_F(ActorNames, ActorsOfTheClusterComeFirst) {
+  using Names = std::vector<std::string>;
+  std::vector<ActorStatus> actors = actors_;
+  actors.push_back(actor("two", "clock"));
+  const auto names = [&](const std::string& wanted) {
+    Names full;
+    for (const ActorStatus& each : find_actors(actors, runs_, wanted))
+      full.push_back(full_name(each));
+    return full;
+  };
+  EXPECT_EQ(names("clock"), Names{"clock"});
+  EXPECT_EQ(names("cluster/clock"), Names{"clock"});
+  EXPECT_EQ(names("two/clock"), Names{"two/clock"});
+  EXPECT_EQ(names("cluster/hits"), Names{});
+}
+
 TEST_F(ActorNames, TheNumberOfAnEndedRunFindsNothing) {
   std::vector<RunRecord> runs = runs_;
   runs[1].state = actors::RunState::kDone;
