@@ -27,8 +27,9 @@ std::vector<actors::ActorStatus> find_actors(const std::vector<actors::ActorStat
                                              const std::vector<actors::RunRecord>& runs,
                                              const std::string& wanted);
 
-/// Finds the run of the actors that `wanted` names; the result has the run's name, or "" for the
-/// cluster. Returns nullopt if there are none. Throws Error(kInvalidArgument) if several runs have them.
+/// Finds the run of the actors that `wanted` names. The result has the run's name, or "" for the
+/// cluster. Returns nullopt if there are no such actors. Throws Error(kInvalidArgument) if several
+/// runs have them.
 std::optional<ActorName> find_run_of_actors(const std::vector<actors::ActorStatus>& actors,
                                             const std::vector<actors::RunRecord>& runs,
                                             const std::string& wanted);

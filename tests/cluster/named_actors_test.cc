@@ -32,11 +32,11 @@ class NamedActors : public ::testing::Test {
   }
 
   /// Starts a run with two actors "front", which work, and waits until they do.
-  RealProcesses::Process& start_run(const std::string& name) {
+  RealProcesses::Process& start_run(const std::string& name, const std::string& more = "") {
     processes_.write(name + ".yaml",
                      fmt::format("name: {}\napp: cluster_app\ncluster: {{launcher: manual, hosts: "
-                                 "[{{name: a}}]}}\nwork: {{actors: 2, seconds: 600}}\n",
-                                 name));
+                                 "[{{name: a}}]}}\nwork: {{actors: 2, seconds: 600{}}}\n",
+                                 name, more));
     auto& run = processes_.start("weft", {"run", name + ".yaml", "--head", address_});
     run.word_after("working");
     EXPECT_TRUE(eventually([&] {
@@ -117,6 +117,25 @@ TEST_F(NamedActors, AreStoppedByTheirOwner) {
   const auto left = actors();
   ASSERT_EQ(left.size(), 2u) << left;
   EXPECT_EQ(left[0]["run"], "other");
+}
+
+TEST_F(NamedActors, OfTheClusterAreListedWithoutARun) {
+  start_run("train", ", clock: true");
+  weft({"cancel", "train", "--now"});
+  nlohmann::json listed;
+  EXPECT_TRUE(eventually([&] {
+    listed = actors();
+    return listed.size() == 1;
+  })) << listed;
+  EXPECT_EQ(listed[0]["name"], "clock");
+  EXPECT_EQ(listed[0]["host"], "a");
+  EXPECT_EQ(listed[0]["calls"], 0) << "its process has answered: " << listed;
+  EXPECT_THAT(weft({"why", "cluster/clock"}).text(), HasSubstr("clock (a, pid "));
+  auto& logs = weft({"logs", "clock"});
+  EXPECT_EQ(logs.wait(), 1);
+  EXPECT_THAT(logs.text(), HasSubstr("'clock' belongs to the cluster"));
+  EXPECT_EQ(weft({"actors", "stop", "clock"}).text(), "stopped clock\n");
+  EXPECT_EQ(actors(), nlohmann::json::array());
 }
 
 }  // namespace
