@@ -15,6 +15,8 @@ namespace weft::actors {
 /// Argument of within() for a call without a deadline.
 inline constexpr Nanoseconds kNoDeadline = Nanoseconds::max();
 
+class FirstDone;
+
 /// Pending result of one or several calls. Move-only; the result is taken once.
 ///
 /// Completes at the call's deadline at the latest. Destroying a Future does not cancel the call.
@@ -70,6 +72,7 @@ class [[nodiscard]] Future final {
   R await_resume() { return extract_(*pending_); }
 
  private:
+  friend class FirstDone;
   std::shared_ptr<Pending> pending_;  // shared with the system, which completes it
   Extract extract_;
 };
@@ -79,6 +82,18 @@ template <typename R>
 R take_result(const CallState& call) {
   if (call.error()) throw *call.error();
   if constexpr (!std::is_void_v<R>) return decode<R>(call.reply(), call.decode_context);
+}
+
+/// Returns the decoded result of an operation, or its error.
+template <typename R>
+Outcome<R> decode_outcome(const Outcome<std::vector<std::byte>>& result, DecodeContext* context) {
+  if (!result.ok()) return result.error();
+  try {
+    if constexpr (std::is_void_v<R>) return Outcome<void>();
+    else return decode<R>(result.value(), context);
+  } catch (const Error& error) {
+    return error;
+  }
 }
 
 template <typename R>

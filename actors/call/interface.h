@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "actors/call/combine.h"
 #include "actors/call/task.h"
 #include "actors/message/ids.h"
 #include "core/codec/codec.h"
@@ -92,18 +93,28 @@ struct Endpoint {
   const char* name;
   bool is_urgent;
   bool is_idempotent;
+  bool has_combine;
+  CombineResults combine;  ///< Function of reduce_with, if there is one.
 };
 
-/// `options`: urgent, idempotent, or both.
+/// `options`: some of urgent, idempotent, reduce_with<...>.
 template <auto Member, typename... Options>
 constexpr Endpoint<Member> on(const char* name, Options...) {
   static_assert(kIsMethod<Member>,
                 "an endpoint is a method of the actor class: write on<&T::method>(\"method\"), "
                 "without static, volatile, & and && at the method");
-  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent>)),
-                "an option of a method is `urgent` or `idempotent`");
+  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent> ||
+                         internal::is_reduce_with<Options>)),
+                "an option of a method is `urgent`, `idempotent` or `reduce_with<...>`");
+  CombineResults combine = nullptr;
+  if constexpr (kIsMethod<Member>)
+    ((combine = internal::is_reduce_with<Options>
+                    ? internal::ListedCombine<ResultOf<Member>, Options>::kFunction
+                    : combine),
+     ...);
   return {name, (... || std::is_same_v<Options, Urgent>),
-          (... || std::is_same_v<Options, Idempotent>)};
+          (... || std::is_same_v<Options, Idempotent>), (... || internal::is_reduce_with<Options>),
+          combine};
 }
 
 /// Wire contract of an actor class: a name, a version and a list of handlers.
@@ -119,6 +130,9 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
   std::array<bool, kSize> idempotent;
+  // GCC compares no pointer with null at compile time if it instruments undefined behaviour.
+  std::array<bool, kSize> has_combine;
+  std::array<CombineResults, kSize> combine;
 
   /// Returns the handler's position in the list, or kSize if it is absent.
   template <auto Member>
@@ -133,7 +147,11 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  return {{list.name...}, {list.is_urgent...}, {list.is_idempotent...}};
+  return {{list.name...},
+          {list.is_urgent...},
+          {list.is_idempotent...},
+          {list.has_combine...},
+          {list.combine...}};
 }
 
 /// Result of interface() with entries that are no endpoints; a static assertion reports them.
@@ -220,6 +238,17 @@ constexpr std::uint32_t method_index() {
   if constexpr (internal::CallCheck<T, Member>::value)
     return static_cast<std::uint32_t>(T::endpoints.template index_of<Member>());
   else return 0;
+}
+
+/// Returns the function that combines the handler's results: the listed one, which does the other
+/// operations too, or the one for numbers; null if neither fits.
+template <typename T, auto Member>
+constexpr CombineResults combine_of() {
+  constexpr std::uint32_t index = method_index<T, Member>();
+  if constexpr (T::endpoints.has_combine[index]) return T::endpoints.combine[index];
+  else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
+    return &internal::combine_results<ResultOf<Member>>;
+  else return nullptr;
 }
 
 }  // namespace weft::actors

@@ -9,10 +9,12 @@
 namespace weft::actors {
 
 /// Type-erased handler. `invoke` decodes the arguments, runs the member function and replies.
+/// `combine` combines two encoded results; null if the method cannot be reduced.
 struct MethodEntry {
   const char* name;
   bool urgent;
   void (*invoke)(void* actor, CallFrame& frame);
+  CombineResults combine;
 };
 
 namespace internal {
@@ -65,12 +67,12 @@ template <typename T, FixedString Name, std::uint32_t Version, auto... Members>
 constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
     const Interface<Name, Version, Members...>& list) {
   std::size_t i = 0;
-  const auto entry = [&](void (*invoke)(void*, CallFrame&)) {
-    const MethodEntry made{list.names[i], list.urgent[i], invoke};
+  const auto entry = [&](void (*invoke)(void*, CallFrame&), CombineResults combine) {
+    const MethodEntry made{list.names[i], list.urgent[i], invoke, combine};
     ++i;
     return made;
   };
-  return {entry(&invoke_method<T, Members>)...};
+  return {entry(&invoke_method<T, Members>, combine_of<T, Members>())...};
 }
 
 template <typename T>

@@ -2,7 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace weft::actors {
+
+struct Pending::Callbacks {
+  struct Watching {
+    const void* watcher;
+    std::function<void()> then;
+  };
+  std::vector<std::function<void()>> then;
+  std::vector<Watching> watching;
+};
+
+Pending::Pending() = default;
+Pending::~Pending() = default;
 
 bool Pending::wait_until(TimePoint until) {
   if (done()) return true;
@@ -20,24 +35,57 @@ void Pending::when_done(std::function<void()> then) {
   {
     const std::lock_guard lock(mutex_);
     if (!done_.load(std::memory_order_relaxed)) {
-      then_ = std::move(then);
+      if (!then_) {
+        then_ = std::move(then);
+      } else {
+        if (!further_) further_ = std::make_unique<Callbacks>();
+        further_->then.push_back(std::move(then));
+      }
       return;
     }
   }
   then();
 }
 
+void Pending::watch(const void* watcher, std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!done_.load(std::memory_order_relaxed)) {
+      if (!further_) further_ = std::make_unique<Callbacks>();
+      further_->watching.push_back({watcher, std::move(then)});
+      return;
+    }
+  }
+  then();
+}
+
+void Pending::forget(const void* watcher) {
+  std::vector<Callbacks::Watching> dropped;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  if (!further_) return;
+  const auto end = std::stable_partition(
+      further_->watching.begin(), further_->watching.end(),
+      [&](const Callbacks::Watching& each) { return each.watcher != watcher; });
+  std::move(end, further_->watching.end(), std::back_inserter(dropped));
+  further_->watching.erase(end, further_->watching.end());
+}
+
 void Pending::publish() {
   std::function<void()> then;
+  std::unique_ptr<Callbacks> further;
   {
     // Notify under the lock: a waiter may destroy this object as soon as it sees done_.
     const std::lock_guard lock(mutex_);
     done_.store(true, std::memory_order_release);
     then = std::move(then_);
     then_ = nullptr;
+    further = std::move(further_);
     if (waiting_) changed_.notify_all();
   }
   if (then) then();
+  if (!further) return;
+  for (const auto& each : further->then) each();
+  for (const auto& each : further->watching) each.then();
 }
 
 bool CallState::complete(std::vector<std::byte> reply) {
@@ -59,6 +107,11 @@ void CallState::cancel() {
   if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}",
                                                     method, target->label, outcome()))))
     owner.withdraw(*this);
+}
+
+Outcome<std::vector<std::byte>> CallState::take_result() {
+  if (error_) return *error_;
+  return std::move(reply_);
 }
 
 const char* CallState::outcome() const {

@@ -10,6 +10,7 @@
 #include "actors/message/ids.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/outcome.h"
 #include "core/base/thread.h"
 #include "core/codec/bytes.h"
 
@@ -20,14 +21,23 @@ namespace weft::actors {
 /// Shared by the Future and the completing side; either may release it first. Any thread.
 class Pending {
  public:
-  virtual ~Pending() = default;
+  Pending();
+  virtual ~Pending();
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Blocks until done or until the time `until`. Returns true if done.
   bool wait_until(TimePoint until);
   /// Calls `then` once, on the thread that completes the operation, or at once on this thread if it
-  /// is done already. Holds one callback at a time.
+  /// is done already. Several callbacks run in the order in which they were added, but those of
+  /// watch() last. Waiters wake up before them.
   void when_done(std::function<void()> then);
+  /// Like when_done(), until forget(watcher). Leaves later calls of when_done() and wait_until()
+  /// as they are.
+  void watch(const void* watcher, std::function<void()> then);
+  /// Drops the callbacks of `watcher`. One that has begun still runs to its end.
+  void forget(const void* watcher);
   /// Completes with Error(kCancelled) unless done, and asks the other side to stop.
   virtual void cancel() = 0;
 
@@ -44,6 +54,9 @@ class Pending {
   Condition changed_;
   bool waiting_ = false;
   std::function<void()> then_;
+  /// Further callbacks. Null for most operations, which have one at most.
+  struct Callbacks;
+  std::unique_ptr<Callbacks> further_;
 };
 
 class CallState;
@@ -96,6 +109,8 @@ class CallState final : public Pending {
   /// Valid once done.
   const std::optional<Error>& error() const { return error_; }
   const std::vector<std::byte>& reply() const { return reply_; }
+  /// Moves the result or the error out. Once, after done.
+  Outcome<std::vector<std::byte>> take_result();
 
  private:
   std::vector<std::byte> reply_;

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "actors/call/map_run.h"
+#include "actors/call/result_stream.h"
 #include "actors/system/actor_ref.h"
 #include "actors/system/directory.h"
 #include "core/tensor/mesh_shape.h"
@@ -18,6 +20,9 @@ namespace weft::actors {
 ///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
 ///   mesh.slice({{"data", 0}}).tell<&Trainer::log>("hello");
 ///   double loss = mesh.at({1, 0}).call<&Trainer::loss>().get();
+///   for (auto&& [rank, report] : mesh.stream<&Trainer::step>(plan)) use(rank, report);
+///   for (auto&& [item, score] : mesh.map<&Trainer::score>(texts)) use(item, score);
+///   double all = mesh.reduce<&Trainer::loss>(sum).get();
 ///
 /// Any thread; the System must be alive.
 template <typename T>
@@ -82,6 +87,29 @@ class MeshRef final {
   template <auto Member, typename Argument>
   Future<typename AllOf<ResultOf<Member>>::Result> scatter(
       const std::vector<Argument>& per_rank) const;
+
+  /// Calls all actors, as call_collect() does, but gives the results as they arrive: one per rank.
+  template <auto Member, typename... Arguments>
+  ResultStream<ResultOf<Member>> stream(Arguments&&... arguments) const;
+  /// Makes one call per item, each to the actor with the fewest unanswered calls of this map().
+  /// `items`: a range of values of the only parameter, or of tuples of all. Gives one result per
+  /// item, by its index, as they arrive.
+  ///
+  /// An item whose actor is lost goes to another actor, at most four times, if it has not run or if
+  /// the method is idempotent; otherwise its result is the error. Lost actors get no more items;
+  /// without others, the error is the result of the remaining items. Sends nothing while more than
+  /// 2 * in_flight * size() results are untaken. within() holds for each call.
+  template <auto Member, typename Items>
+  ResultStream<ResultOf<Member>> map(Items&& items, MapOptions options = {}) const;
+  /// Calls one actor: of two random ones, the one for which fewer calls of this process wait.
+  template <auto Member, typename... Arguments>
+  Future<ResultOf<Member>> choose(Arguments&&... arguments) const;
+  /// Calls all actors and combines their results, in an order that depends on the ranks only, so
+  /// that two runs give the same bits. `operation`: sum, min, max, mean, or reduce_with<&T::f> if
+  /// the method's endpoint lists it. The first error fails it; then the other calls are cancelled.
+  template <auto Member, typename Operation, typename... Arguments>
+  Future<ReducedOf<ResultOf<Member>, Operation>> reduce(Operation operation,
+                                                        Arguments&&... arguments) const;
 
   /// Requests the reports of the actors (Context::on_report), per rank, or the errors. Their
   /// processes' I/O threads answer.
@@ -168,6 +196,22 @@ class ActorMesh final {
   template <auto Member, typename Argument>
   auto scatter(const std::vector<Argument>& per_rank) const {
     return mesh_.template scatter<Member>(per_rank);
+  }
+  template <auto Member, typename... Arguments>
+  auto stream(Arguments&&... arguments) const {
+    return mesh_.template stream<Member>(std::forward<Arguments>(arguments)...);
+  }
+  template <auto Member, typename Items>
+  auto map(Items&& items, MapOptions options = {}) const {
+    return mesh_.template map<Member>(std::forward<Items>(items), options);
+  }
+  template <auto Member, typename... Arguments>
+  auto choose(Arguments&&... arguments) const {
+    return mesh_.template choose<Member>(std::forward<Arguments>(arguments)...);
+  }
+  template <auto Member, typename Operation, typename... Arguments>
+  auto reduce(Operation operation, Arguments&&... arguments) const {
+    return mesh_.template reduce<Member>(operation, std::forward<Arguments>(arguments)...);
   }
 
   /// Runs `callback` before the actors are stopped, e.g. to end restarts.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <tuple>
 
 #include "actors/system/directory.h"
 #include "actors/system/internal/runtime.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 
@@ -282,6 +285,17 @@ bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Metho
                   std::vector<std::byte> arguments) {
   return impl_->calls.tell(target, Call{0, target->actor, method.fingerprint, method.index,
                                         method.urgent, 0, std::move(arguments)});
+}
+
+std::size_t System::less_loaded(
+    const std::vector<std::shared_ptr<const ActorAddress>>& actors) const {
+  if (actors.size() < 2) return 0;
+  std::array<std::uint64_t, 2> random{};
+  fill_with_random(std::as_writable_bytes(std::span(random)));
+  const std::size_t first = random[0] % actors.size();
+  const std::size_t second = (first + 1 + random[1] % (actors.size() - 1)) % actors.size();
+  const auto& calls = impl_->calls;
+  return calls.unanswered(*actors[second]) < calls.unanswered(*actors[first]) ? second : first;
 }
 
 std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target,

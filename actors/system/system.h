@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/call/first_of.h"
 #include "actors/call/future.h"
 #include "actors/message/ids.h"
 #include "actors/net/tls.h"
@@ -307,6 +308,9 @@ class System final : public DecodeContext {
   /// Sends a one-way call. Returns false if it cannot be sent at all.
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
             std::vector<std::byte> arguments);
+  /// Returns the index of one of two random actors: of the one for which fewer calls of this
+  /// process wait. Looks at all waiting calls.
+  std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
   /// Stops an actor; done when the actor has ended.
   std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target,
                                         Nanoseconds within);

@@ -2,6 +2,10 @@
 
 // Templates of ActorRef and MeshRef that need the System. Included by system.h.
 
+#include <ranges>
+
+#include "actors/call/call_reduction.h"
+#include "actors/call/call_stream.h"
 #include "actors/system/directory.h"
 #include "actors/system/system.h"
 
@@ -16,6 +20,52 @@ constexpr System::Method method_of() {
     constexpr std::uint32_t index = method_index<T, Member>();
     return {T::endpoints.names[index], index, interface_fingerprint<T>(),
             T::endpoints.urgent[index], T::endpoints.idempotent[index]};
+  }
+}
+
+/// True if a value is the only argument of the handler, or a tuple of all.
+template <auto Member, typename Item>
+constexpr bool is_item_of() {
+  using Tuple = ArgumentsOf<Member>;
+  if constexpr (std::is_same_v<std::remove_cvref_t<Item>, Tuple>) return true;
+  else return std::tuple_size_v<Tuple> == 1 && std::is_constructible_v<Tuple, Item>;
+}
+
+/// Encodes an item of map() or scatter().
+template <auto Member, typename Item>
+std::vector<std::byte> encode_item(Item&& item) {
+  using Tuple = ArgumentsOf<Member>;
+  using Value = std::remove_cvref_t<Item>;
+  // The encoding of a tuple is that of its elements.
+  if constexpr (std::is_same_v<Value, Tuple> || std::is_same_v<std::tuple<Value>, Tuple>)
+    return encode<Value>(item);
+  else return encode_arguments<Member>(std::forward<Item>(item));
+}
+
+/// Refuses operations of reduce() that do not fit the handler's results.
+template <typename T, auto Member, typename Operation>
+constexpr bool is_reducible() {
+  constexpr bool is_listed = is_reduce_with<Operation>;
+  constexpr bool is_known = is_listed || std::is_same_v<Operation, Sum> ||
+                            std::is_same_v<Operation, Min> || std::is_same_v<Operation, Max> ||
+                            std::is_same_v<Operation, Mean>;
+  static_assert(is_known, "reduce() takes sum, min, max, mean or reduce_with<&T::f>");
+  using R = ResultOf<Member>;
+  if constexpr (is_listed) {
+    constexpr std::uint32_t index = method_index<T, Member>();
+    constexpr bool fits = T::endpoints.has_combine[index] &&
+                          ListedCombine<R, Operation>::kFunction == T::endpoints.combine[index];
+    static_assert(fits,
+                  "the method's endpoint does not list this function: on<&T::m>(\"m\", "
+                  "reduce_with<&T::f>)");
+    return fits;
+  } else {
+    constexpr bool fits = !is_known || Elements<R>::kReducible;
+    static_assert(
+        fits,
+        "sum, min, max and mean need a method that returns a number, or a vector or array "
+        "of numbers; combine other results with reduce_with<&T::f>");
+    return is_known && fits;
   }
 }
 
@@ -121,16 +171,77 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
     throw_error(ErrorCode::kInvalidArgument,
                 "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
                 to_string(shape_), size());
-  using Tuple = ArgumentsOf<Member>;
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t i = 0; i < per_rank.size(); ++i) {
-    std::vector<std::byte> bytes;
-    if constexpr (std::is_same_v<Argument, Tuple>) bytes = encode<Tuple>(per_rank[i]);
-    else bytes = internal::encode_arguments<Member>(per_rank[i]);
-    calls.push_back(
-        system_->call(actors_[i], internal::method_of<T, Member>(), within_, std::move(bytes)));
+    calls.push_back(system_->call(actors_[i], internal::method_of<T, Member>(), within_,
+                                  internal::encode_item<Member>(per_rank[i])));
   }
   return future_of_all<ResultOf<Member>>(std::move(calls));
+}
+
+template <typename T>
+template <auto Member, typename... Arguments>
+ResultStream<ResultOf<Member>> MeshRef<T>::stream(Arguments&&... arguments) const {
+  return ResultStream<ResultOf<Member>>(
+      CallStream::make(call_each<Member>(std::forward<Arguments>(arguments)...)));
+}
+
+template <typename T>
+template <auto Member, typename Items>
+ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options) const {
+  static_assert(std::ranges::input_range<Items>, "map() takes a range of items, e.g. a vector");
+  if constexpr (std::ranges::input_range<Items>) {
+    constexpr bool fits = internal::is_item_of<Member, std::ranges::range_reference_t<Items>>();
+    static_assert(fits,
+                  "an item of map() is the only argument of the method, or a std::tuple of all its "
+                  "arguments");
+    std::vector<std::vector<std::byte>> encoded;
+    if constexpr (fits)
+      for (auto&& item : items)
+        encoded.push_back(internal::encode_item<Member>(std::forward<decltype(item)>(item)));
+    WEFT_CHECK(system_, "an empty MeshRef is called");
+    constexpr System::Method method = internal::method_of<T, Member>();
+    return ResultStream<ResultOf<Member>>(MapRun::start(
+        {actors_, options, method.idempotent,
+         [system = system_, within = within_](const auto& actor, std::vector<std::byte> arguments) {
+           return system->call(actor, internal::method_of<T, Member>(), within,
+                               std::move(arguments));
+         }},
+        std::move(encoded)));
+  } else {
+    return ResultStream<ResultOf<Member>>(nullptr);
+  }
+}
+
+template <typename T>
+template <auto Member, typename... Arguments>
+Future<ResultOf<Member>> MeshRef<T>::choose(Arguments&&... arguments) const {
+  WEFT_CHECK(system_, "an empty MeshRef is called");
+  return rank(static_cast<std::int64_t>(system_->less_loaded(actors_)))
+      .template call<Member>(std::forward<Arguments>(arguments)...);
+}
+
+template <typename T>
+template <auto Member, typename Operation, typename... Arguments>
+Future<ReducedOf<ResultOf<Member>, Operation>> MeshRef<T>::reduce(Operation,
+                                                                  Arguments&&... arguments) const {
+  using R = ResultOf<Member>;
+  using Reduced = ReducedOf<R, Operation>;
+  WEFT_CHECK(system_, "an empty MeshRef is called");
+  if constexpr (internal::is_reducible<T, Member, Operation>()) {
+    return Future<Reduced>(
+        CallReduction::make(call_each<Member>(std::forward<Arguments>(arguments)...),
+                            internal::reduce_operation<Operation>(), combine_of<T, Member>()),
+        [](Pending& pending) -> Reduced {
+          auto& reduction = static_cast<CallReduction&>(pending);
+          R result = decode<R>(reduction.take(), reduction.decode_context());
+          if constexpr (std::is_same_v<Operation, Mean>)
+            return internal::divide(result, reduction.size());
+          else return result;
+        });
+  } else {
+    return Future<Reduced>(nullptr, nullptr);
+  }
 }
 
 template <typename T>

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
@@ -22,7 +23,9 @@ void reject_unknown_words(const CLI::App& app, const std::vector<std::string>& w
   std::string path;
   // The caller prefixes the message with the program's name.
   const auto has_no = [&path] { return path.empty() ? "there is no" : path + " has no"; };
+  bool is_value = false;  // of the option before it
   for (const std::string& word : words) {
+    if (std::exchange(is_value, false)) continue;
     const std::vector<std::string> commands = command_names(*command);
     if (!word.starts_with('-') && !commands.empty()) {
       if (std::ranges::find(commands, word) == commands.end())
@@ -43,6 +46,8 @@ void reject_unknown_words(const CLI::App& app, const std::vector<std::string>& w
                     nearest_name(name, options)
                         ? did_you_mean(name, options)
                         : fmt::format("; there are {}", fmt::join(options, ", ")));
+      is_value =
+          word.find('=') == std::string::npos && command->get_option(name)->get_expected_min() > 0;
     }
   }
 }

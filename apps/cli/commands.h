@@ -90,7 +90,7 @@ struct EventsOptions {
 };
 struct LogsOptions {
   ConnectOptions cluster;
-  std::string run;
+  std::string run;  ///< or, without `device`, a named actor or mesh
   std::string device;
   std::uint32_t last = 0;  ///< lines; 0: all
   bool follow = false;
@@ -99,6 +99,12 @@ struct WhyOptions {
   ConnectOptions cluster;
   std::string wanted;   ///< run or actor; empty: all
   double within = 0.4;  ///< seconds
+};
+struct ActorsOptions {
+  ConnectOptions cluster;
+  double within = 2;    ///< seconds
+  bool stops = false;   ///< true: stops actors; false: prints the table
+  std::string stopped;  ///< name of the actors to stop
 };
 struct CancelOptions {
   ConnectOptions cluster;
@@ -137,6 +143,7 @@ int run_events(const EventsOptions& options);
 /// Returns 1 also if a log could not be read.
 int run_logs(const LogsOptions& options);
 int run_why(const WhyOptions& options);
+int run_actors(const ActorsOptions& options);
 int run_cancel(const CancelOptions& options);
 /// Returns 1, after printing the reason, if no GPU can be used.
 int run_gpus(bool json);

@@ -30,6 +30,8 @@ std::string example_of(const std::string& command) {
       {"events", "weft events --follow"},
       {"logs", "weft logs quickstart 'front[0,1]' --follow"},
       {"why", "weft why 'front[0,1]'"},
+      {"actors", "weft actors"},
+      {"actors stop", "weft actors stop quickstart/hits"},
       {"cancel", "weft cancel quickstart"},
       {"stop", "weft stop"},
       {"token", "weft token rotate"},

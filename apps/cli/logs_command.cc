@@ -7,11 +7,16 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "apps/cli/commands.h"
+#include "apps/cluster_view/actor_name.h"
 #include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/log_view.h"
 #include "apps/cluster_view/run_text.h"
+#include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/base/terminal.h"
 #include "core/base/utf8.h"
 
@@ -28,8 +33,8 @@ constexpr std::uint32_t kPieceBytes = 128 * 1024;
 /// Printer of the logs of one run, which it may follow.
 class LogPrinter final {
  public:
-  LogPrinter(const LogsOptions& options, HeadClient& observer)
-      : options_(options), observer_(observer) {}
+  LogPrinter(LogsOptions options, HeadClient& observer)
+      : options_(std::move(options)), observer_(observer) {}
 
   /// Returns the exit status: 1 if a log could not be read.
   int print() {
@@ -125,17 +130,44 @@ class LogPrinter final {
     }
   }
 
-  const LogsOptions& options_;
+  const LogsOptions options_;
   HeadClient& observer_;
   std::vector<Followed> logs_;
   std::size_t width_ = 0;
 };
 
+/// Finds the run of a named actor that is given in place of a run. Throws Error(kNotFound) with the
+/// nearest name, and Error(kFailedPrecondition) for an actor that belongs to no run.
+LogsOptions with_run_of_actors(LogsOptions options, HeadClient& observer) {
+  if (!options.device.empty()) return options;
+  const auto runs = observer.head().call<&Head::runs>().get();
+  if (look_up_run(runs, options.run) != nullptr) return options;
+  const auto named = observer.head().call<&Head::actors>().get();
+  const std::string& wanted = options.run;
+  const auto found = find_run_of_actors(named, runs, wanted);
+  if (!found) {
+    std::vector<std::string> known = known_actor_names(named);
+    for (const auto& run : runs) known.push_back(run.name);
+    throw_error(ErrorCode::kNotFound,
+                "this cluster has no run and no named actor '{}'{}; weft runs and weft actors list "
+                "them",
+                wanted, did_you_mean(wanted, known));
+  }
+  if (found->run.empty())
+    throw_error(ErrorCode::kFailedPrecondition,
+                "'{}' belongs to the cluster, and weft logs reads the logs of runs; its log is in "
+                "the log folder of its host, see weft actors",
+                wanted);
+  options.run = found->run;
+  options.device = found->label;
+  return options;
+}
+
 }  // namespace
 
 int run_logs(const LogsOptions& options) {
   HeadClient observer(options.cluster, "weft logs");
-  return LogPrinter(options, observer).print();
+  return LogPrinter(with_run_of_actors(options, observer), observer).print();
 }
 
 }  // namespace weft::apps

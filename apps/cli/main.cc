@@ -15,6 +15,7 @@
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/check_words.h"
+#include "apps/cli/cluster_options.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/completion.h"
 #include "apps/cli/end_parsing.h"
@@ -118,23 +119,6 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     }
   }
   return command;
-}
-
-constexpr const char* kInsecureText =
-    "Disable TLS beyond loopback: anybody on the network can read and change the traffic";
-
-/// Adds options for access to a head of another user or machine.
-void add_access(CLI::App* command, std::string& token_file, std::string& certificate,
-                bool& insecure) {
-  command
-      ->add_option("--token-file", token_file,
-                   "The cluster's token, for a head of another user or machine")
-      ->type_name("FILE");
-  command
-      ->add_option("--cert", certificate,
-                   "The certificate that the head has to present, as `weft head` prints it")
-      ->type_name("sha256:DIGITS");
-  command->add_flag("--insecure", insecure, kInsecureText);
 }
 
 CLI::App* add_head(CLI::App& app, HeadOptions& options) {
@@ -308,76 +292,6 @@ CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
   return command;
 }
 
-CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
-                              ConnectOptions& options) {
-  auto* command = app.add_subcommand(name, text);
-  command->add_option("--head", options.head, "Address of the head")
-      ->type_name("HOST:PORT")
-      ->capture_default_str()
-      ->envname("WEFT_HEAD");
-  add_access(command, options.token_file, options.certificate, options.insecure);
-  return command;
-}
-
-CLI::App* add_events(CLI::App& app, EventsOptions& options) {
-  auto* command =
-      add_cluster_command(app, "events", "Show what has happened in a cluster", options.cluster);
-  command->add_option("-n,--last", options.last, "How many, of the last ones")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_flag("-f,--follow", options.follow, "Follow new events");
-  command->add_flag("--json", options.cluster.json, "Print JSON, an object on each line");
-  return command;
-}
-
-CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
-  auto* command = add_cluster_command(
-      app, "logs", "Show what the device processes of a run have written, also after its end",
-      options.cluster);
-  command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
-      ->required()
-      ->type_name("RUN");
-  command
-      ->add_option("device", options.device,
-                   "One device, as weft status prints it, a mesh, or driver (of a run that was "
-                   "started with --detach); default: all")
-      ->type_name("DEVICE");
-  command->add_option("-n,--last", options.last, "The last lines of each; default: all")
-      ->type_name("N");
-  command->add_flag("-f,--follow", options.follow, "Follow new output until the run ends");
-  command->add_flag("--json", options.cluster.json, "Print JSON, an object for each line");
-  return command;
-}
-
-CLI::App* add_why(CLI::App& app, WhyOptions& options) {
-  auto* command = add_cluster_command(
-      app, "why",
-      "Show which actors wait for which, since when, and their deadlines; finds deadlocks",
-      options.cluster);
-  command
-      ->add_option("what", options.wanted,
-                   "A run, or an actor as weft status prints it; default: everything")
-      ->type_name("RUN|ACTOR");
-  command->add_option("--within", options.within, "Seconds that processes have to answer")
-      ->check(CLI::Range(0.2, 60.0))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  command->add_flag("--json", options.cluster.json, "Print JSON");
-  return command;
-}
-
-CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
-  auto* command = add_cluster_command(app, "cancel",
-                                      "End a run as Ctrl-C does: after its step, with a checkpoint",
-                                      options.cluster);
-  command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
-      ->required()
-      ->type_name("RUN");
-  command->add_flag("--now", options.now, "Stop at once: steps since the last checkpoint are lost");
-  command->add_flag("--json", options.cluster.json, "Print JSON");
-  return command;
-}
-
 /// Parser of the command line and the parsed options.
 class CommandLine final {
  public:
@@ -404,6 +318,7 @@ class CommandLine final {
     events_command_ = add_events(app_, events_);
     logs_command_ = add_logs(app_, logs_);
     why_command_ = add_why(app_, why_);
+    actors_command_ = add_actors(app_, actors_);
     cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop", "Stop a cluster and all its runs", cluster_);
     stop_command_->add_flag(
@@ -493,6 +408,7 @@ class CommandLine final {
     if (*events_command_) return run_events(events_);
     if (*logs_command_) return run_logs(logs_);
     if (*why_command_) return run_why(why_);
+    if (*actors_command_) return run_actors(actors_);
     if (*cancel_command_) return run_cancel(cancel_);
     if (*gpus_command_) return run_gpus(gpus_json_);
     if (reshard_.asked) {
@@ -519,6 +435,7 @@ class CommandLine final {
   EventsOptions events_;
   LogsOptions logs_;
   WhyOptions why_;
+  ActorsOptions actors_;
   CancelOptions cancel_;
   bool gpus_json_ = false;
   std::string shell_;
@@ -536,6 +453,7 @@ class CommandLine final {
   CLI::App* events_command_ = nullptr;
   CLI::App* logs_command_ = nullptr;
   CLI::App* why_command_ = nullptr;
+  CLI::App* actors_command_ = nullptr;
   CLI::App* cancel_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
   CLI::App* token_command_ = nullptr;

@@ -73,14 +73,19 @@ nlohmann::ordered_json progress_json(const actors::RunProgress& p) {
           {"seconds_left", number(p.seconds_left)}};
 }
 
-const RunRecord& find_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
+const RunRecord* look_up_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
   const std::string name = wanted.starts_with("run ") ? wanted.substr(4) : wanted;
   const RunRecord* found = nullptr;
   for (const RunRecord& run : runs)  // oldest first
     if (run.name == name && (found == nullptr || found->ended() || !run.ended())) found = &run;
   for (const RunRecord& run : runs)
     if (found == nullptr && std::to_string(run.number) == name) found = &run;
-  if (found != nullptr) return *found;
+  return found;
+}
+
+const RunRecord& find_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
+  if (const RunRecord* const found = look_up_run(runs, wanted)) return *found;
+  const std::string name = wanted.starts_with("run ") ? wanted.substr(4) : wanted;
   std::set<std::string> names;
   for (const RunRecord& run : runs) names.insert(run.name);
   throw_error(ErrorCode::kNotFound,

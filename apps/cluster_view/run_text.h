@@ -15,8 +15,10 @@ std::string progress_text(const actors::RunProgress& progress, double progress_a
 nlohmann::ordered_json progress_json(const actors::RunProgress& progress);
 
 /// Finds a run by its name ("quickstart", or "run quickstart" as `weft status` prints it) or its
-/// number. Among runs of one name, prefers active runs, then the newest. Throws Error(kNotFound)
-/// with the nearest name.
+/// number. Among runs of one name, prefers active runs, then the newest. Null if there is none.
+const actors::RunRecord* look_up_run(const std::vector<actors::RunRecord>& runs,
+                                     const std::string& wanted);
+/// Like look_up_run(). Throws Error(kNotFound) with the nearest name if there is none.
 const actors::RunRecord& find_run(const std::vector<actors::RunRecord>& runs,
                                   const std::string& wanted);
 

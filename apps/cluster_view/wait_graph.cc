@@ -42,6 +42,7 @@ class GraphMaker final {
     waiter.name = label;
     if (const auto known = names_.find(process); known != names_.end()) {
       waiter.place = known->second.place;
+      waiter.group = known->second.group;
       if (actor == ActorId(0)) {
         waiter.name = known->second.name;
         waiter.is_root = known->second.is_root;
@@ -51,10 +52,8 @@ class GraphMaker final {
     if (survey != surveys_.end()) waiter.ending = survey->second->ending;
     if (survey != surveys_.end() && !survey->second->problem.empty()) {
       waiter.problem = survey->second->problem;
-      const auto known = names_.find(process);
-      const bool explained = waiter.problem.find(": ") != std::string::npos;
-      if (known != names_.end() && !known->second.diagnosis.empty() && !explained)
-        waiter.problem += ": " + known->second.diagnosis;
+      if (const auto known = names_.find(process); known != names_.end())
+        waiter.problem = with_diagnosis(waiter.problem, known->second.diagnosis);
     }
     graph_.waiters.push_back(std::move(waiter));
     return found->second;
@@ -192,6 +191,11 @@ class GraphMaker final {
 };
 
 }  // namespace
+
+std::string with_diagnosis(const std::string& problem, const std::string& diagnosis) {
+  const bool explained = problem.find(": ") != std::string::npos;
+  return explained || diagnosis.empty() ? problem : problem + ": " + diagnosis;
+}
 
 WaitGraph WaitGraph::of(const std::vector<ProcessSurvey>& surveys,
                         const std::vector<ProcessLabel>& names) {

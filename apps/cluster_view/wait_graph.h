@@ -31,7 +31,8 @@ struct WaitNode {
   std::optional<actors::ActorActivity> activity = {};
   std::uint64_t queued = 0;
   std::vector<WaitEdge> waits = {};
-  bool is_root = false;  ///< start of a drawing
+  bool is_root = false;     ///< start of a drawing
+  std::uint64_t group = 0;  ///< ProcessLabel::group of its process
 
   /// Returns true if the waiter waits, works, is ending, or does not respond.
   bool is_involved() const {
@@ -50,6 +51,10 @@ struct ProcessLabel {
   /// reason why the process does not respond, as far as others can tell
   std::string diagnosis = {};
 };
+
+/// Returns the reason why a process has not answered, with the diagnosis of others unless it has
+/// one: "does not answer within 2.00 s: it is stopped (state T)".
+std::string with_diagnosis(const std::string& problem, const std::string& diagnosis);
 
 /// Graph of actors that wait for each other, made from surveys of processes.
 struct WaitGraph {

@@ -20,9 +20,10 @@ struct WaitReport {
 };
 
 /// Surveys the processes of one run ("quickstart"), of all runs (`wanted` empty), or those around
-/// an actor ("front[data=0,tensor=1]", "front[0,1]", "head", "agent of worker0"). Their I/O threads
-/// answer, over the connections of the head, the agents and the drivers. `within` limits the whole
-/// survey. Throws Error(kNotFound) with the nearest name.
+/// an actor ("front[data=0,tensor=1]", "front[0,1]", "quickstart/front[0,1]", "head", "agent of
+/// worker0"). Their I/O threads answer, over the connections of the head, the agents and the
+/// drivers. `within` limits the whole survey. Throws Error(kNotFound) with the nearest name, and
+/// Error(kInvalidArgument) for a mesh of several actors.
 WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within);
 
 }  // namespace weft::apps

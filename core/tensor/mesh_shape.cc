@@ -128,6 +128,7 @@ std::string to_string(const MeshShape& shape) {
 }
 
 std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coordinates) {
+  if (shape.axes().empty()) return "";
   std::string text;
   for (std::size_t i = 0; i < shape.axes().size(); ++i)
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", shape.axes()[i].name, coordinates[i]);

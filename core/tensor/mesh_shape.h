@@ -84,7 +84,7 @@ struct MeshShape::MeshSlice {
 
 /// Returns "[data=2,tensor=1]".
 std::string to_string(const MeshShape& shape);
-/// Returns "[data=0,tensor=0]", a position in the shape.
+/// Returns "[data=0,tensor=0]", a position in the shape; "" if it has no axes.
 std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coordinates);
 
 }  // namespace weft

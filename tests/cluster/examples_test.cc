@@ -32,5 +32,13 @@ TEST(Examples, TheParameterServerFindsTheLine) {
   EXPECT_TRUE(processes.none_left());
 }
 
+TEST(Examples, ThePoolDoesEachBatch) {
+  RealProcesses processes("example_pool");
+  auto& pool = processes.run("example_pool_with_map", {"--workers", "3"});
+  EXPECT_EQ(pool.wait(), 0) << pool.text();
+  EXPECT_THAT(pool.text(), HasSubstr("pi = 3.14\nbatches: 64\n"));
+  EXPECT_TRUE(processes.none_left());
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -62,6 +62,8 @@ class OutgoingCalls final : public CallOwner {
   void stop_resending() { resends_ = false; }
   /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting() { return pending_.waiting(); }
+  /// Returns the number of calls that wait for an actor.
+  std::size_t unanswered(const ActorAddress& target) const { return pending_.count(target); }
   /// Ends no more calls at their deadlines. Loop's thread.
   void stop_deadlines();
 

@@ -5,6 +5,16 @@
 
 namespace weft::actors {
 
+namespace {
+
+/// Hash of the actor at an address. Ids of processes are random, and those of actors count.
+std::uint32_t hash_of(const ActorAddress& actor) {
+  const std::uint64_t both = actor.process.id.value() + actor.actor.value();
+  return static_cast<std::uint32_t>(both ^ both >> 32);
+}
+
+}  // namespace
+
 bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   const std::lock_guard lock(mutex_);
   if (free_.empty() && slots_.size() >= purge_at_) {
@@ -22,6 +32,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   const std::uint32_t index = free_.back();
   free_.pop_back();
   slots_[index].call = call;
+  slots_[index].target_hash = hash_of(*call->target);
   call->sequence = ++last_sequence_;
   call->id = std::uint64_t{slots_[index].generation} << 32 | index;
   if (call->deadline >= earliest_) return false;
@@ -131,6 +142,16 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
   for (const CallSlot& slot : slots_)
     if (slot.call && !slot.call->done()) found.push_back(slot.call);
   return found;
+}
+
+std::size_t PendingCalls::count(const ActorAddress& target) const {
+  const std::uint32_t hash = hash_of(target);
+  const std::lock_guard lock(mutex_);
+  return std::ranges::count_if(slots_, [&](const CallSlot& slot) {
+    return slot.target_hash == hash && slot.call && !slot.call->done() &&
+           slot.call->target->process.id == target.process.id &&
+           slot.call->target->actor == target.actor;
+  });
 }
 
 std::vector<PendingCalls::Taken> PendingCalls::take_expired(TimePoint now, TimePoint& next) {

@@ -34,5 +34,21 @@ TEST(CheckWords, WordsAfterAPrefixCommandAreNotChecked) {
   EXPECT_EQ(refusal(app, {"run", "--ot"}), "run has no option --ot; did you mean '--out'?");
 }
 
+TEST(CheckWords, TheValueOfAnOptionIsNoCommand) {
+  CLI::App app("", "weft");
+  std::string head;
+  bool json = false;
+  CLI::App* actors = app.add_subcommand("actors");
+  actors->add_option("--head", head);
+  actors->add_flag("--json", json);
+  actors->add_subcommand("stop");
+  reject_unknown_words(app, {"actors", "--head", "127.0.0.1:7077"});
+  reject_unknown_words(app, {"actors", "--head", "127.0.0.1:7077", "stop", "hits"});
+  EXPECT_EQ(refusal(app, {"actors", "--head=127.0.0.1:7077", "stpo"}),
+            "actors has no command 'stpo'; did you mean 'stop'?");
+  EXPECT_EQ(refusal(app, {"actors", "--json", "stpo"}),
+            "actors has no command 'stpo'; did you mean 'stop'?");
+}
+
 }  // namespace
 }  // namespace weft::apps

@@ -55,6 +55,7 @@ struct Work {
   std::int64_t lingers = 0;  ///< seconds that the clean-up waits for an actor
   bool computes = false;
   bool keeps = false;   ///< keeps its host although the host wants to leave
+  bool clock = false;   ///< spawns an actor "clock" that outlives the run
   bool circle = false;  ///< each actor waits for the next, the last one for the first
   std::uint64_t resident = 0;
   std::string fail;
@@ -77,6 +78,7 @@ Work read_work(const actors::AppRun& run) {
     section.read("lingers", work.lingers, {.min = 0});
     section.read("computes", work.computes);
     section.read("keeps", work.keeps);
+    section.read("clock", work.clock);
     section.read("circle", work.circle);
     section.read("crash", work.crash);
     section.read_bytes("resident", work.resident);
@@ -100,6 +102,11 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   actors::MeshPlacement where{work.hosts};
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
   const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, {.place = where});
+  if (work.clock) {
+    actors::SpawnOptions options;
+    options.lifetime = actors::Lifetime::kCluster;
+    cluster.spawn<Worker>("clock", options).call<&Worker::pid>().get();
+  }
   if (work.keeps) cluster.leaving_hosts().on_leave([](const std::string& text) { say(text); });
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank)

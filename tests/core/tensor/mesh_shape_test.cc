@@ -75,5 +75,11 @@ TEST(MeshShape, MoreRanksThanCanBeCountedAreRefusedAlsoInAMessage) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(MeshShape, APositionWithoutAxesIsAnEmptyText) {
+  const MeshShape mesh = {{"data", 2}, {"tensor", 3}};
+  EXPECT_EQ(to_string(mesh, mesh.coordinates(5)), "[data=1,tensor=2]");
+  EXPECT_EQ(to_string(MeshShape(), MeshShape().coordinates(0)), "");
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "actors/call/combine.h"
+#include "actors/call/pending.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Group of calls whose results are combined into one. The first error fails it, and cancels the
+/// other calls.
+///
+/// The order of combination depends on the ranks only: neighbours first, then pairs of neighbours.
+/// So the sum of floating-point numbers has the same bits in each run, and a process that combines
+/// an aligned part of 2^n ranks does not change it.
+///
+///   rank 0  1  2  3  4        ((0 1) (2 3)) 4
+///         \/    \/   |
+///           \  /     |
+///             └──────┘
+///
+/// Results of numbers are combined as they arrive, on the threads that complete the calls. Listed
+/// functions are user code: they run in take(). Any thread.
+class CallReduction final : public Pending {
+ public:
+  static std::shared_ptr<CallReduction> make(std::vector<std::shared_ptr<CallState>> parts,
+                                             ReduceOperation operation, CombineResults combine);
+  void cancel() override;
+  /// Returns the combined result, encoded, or throws the error. Once, after done.
+  std::vector<std::byte> take();
+  std::size_t size() const { return parts_.size(); }
+  DecodeContext* decode_context() const { return parts_.front()->decode_context; }
+
+ private:
+  /// Position in the tree: level 0 has the ranks, and each level half as many as the one below.
+  using Node = std::pair<std::size_t, std::size_t>;
+  CallReduction(std::vector<std::shared_ptr<CallState>> parts, ReduceOperation operation,
+                CombineResults combine)
+      : parts_(std::move(parts)), operation_(operation), combine_(combine), left_(parts_.size()) {}
+  void part_done(std::size_t rank);
+  void fail(const Error& error);
+  /// Adds the result of a rank, and combines what can be combined.
+  void add(std::size_t rank, std::vector<std::byte> result);
+  std::vector<std::byte> combine_nodes(Node left, std::vector<std::byte> a,
+                                       std::vector<std::byte> b);
+
+  const std::vector<std::shared_ptr<CallState>> parts_;
+  const ReduceOperation operation_;
+  const CombineResults combine_;
+  std::atomic<std::size_t> left_;
+  std::optional<Error> error_;
+  Mutex mutex_;                                     // guards waiting_
+  std::map<Node, std::vector<std::byte>> waiting_;  // partial results without their neighbour
+};
+
+}  // namespace weft::actors
