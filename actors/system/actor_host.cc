@@ -67,7 +67,13 @@ class ActorHost::Frame final : public CallFrame {
 ActorHost::ActorHost(System& system, Options options)
     : options_(std::move(options)),
       context_(system, *this, options_.self, options_.place),
-      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits)),
+      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits,
+                                         options_.thread == ActorThread::kOwn
+                                             ? std::function<void()>()
+                                             : [this] {
+                                                 // The actor cannot end before this turn.
+                                                 options_.threads.run(shared_from_this());
+                                               })),
       owner_(options_.owner) {}
 
 ActorHost::~ActorHost() { join(); }
@@ -76,39 +82,64 @@ void ActorHost::start(std::vector<std::byte> arguments,
                       std::function<void(Outcome<std::vector<std::byte>>)> constructed,
                       std::function<void()> ended) {
   when_ended(std::move(ended));
+  construction_ = std::make_unique<Construction>();
+  *construction_ = {std::move(arguments), std::move(constructed)};
+  if (options_.thread == ActorThread::kShared) return options_.threads.run(shared_from_this());
   // Held until thread_ is set: the loop may join an actor that ends at once.
   const std::lock_guard starting(mutex_);
-  auto live = [this, keep = shared_from_this(), arguments = std::move(arguments),
-               constructed = std::move(constructed)]() mutable {
-    set_on_actor_thread();
-    set_current_actor(options_.self.actor);
-    run(std::move(arguments), constructed);
-    std::vector<std::function<void()>> callbacks;
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      changed_.notify_all();
-      callbacks = std::move(when_ended_);
-    }
-    for (const auto& callback : callbacks) callback();
-  };
-  thread_ = Thread(options_.self.label, ThreadPriority::kOrdinary, std::move(live));
+  thread_ =
+      Thread(options_.self.label, ThreadPriority::kOrdinary, [this, keep = shared_from_this()] {
+        set_on_actor_thread();
+        set_current_actor(options_.self.actor);
+        construct();
+        while (!served()) {
+          report_credit();
+          take(mailbox_->next(accepts_ordinary()));
+        }
+        end();
+      });
 }
 
-void ActorHost::run(std::vector<std::byte> arguments,
-                    const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
+void ActorHost::run() {
+  set_current_actor(options_.self.actor);
+  if (construction_) construct();
+  for (int items = 0; items < kItemsPerTurn && !served(); ++items) {
+    report_credit();
+    auto item = mailbox_->try_next(accepts_ordinary());
+    // From here on, another thread may have the next turn.
+    if (!item) return set_current_actor(ActorId());
+    take(std::move(*item));
+  }
+  if (served()) end();
+  else options_.threads.run(shared_from_this());
+  set_current_actor(ActorId());
+}
+
+void ActorHost::construct() {
+  const auto construction = std::exchange(construction_, nullptr);
   try {
-    object_ = options_.provider.make(context_, arguments);
+    object_ = options_.provider.make(context_, construction->arguments);
   } catch (...) {
     const Error error = with_origin(current_error());
+    served_ = true;
     refuse_waiting();
-    constructed(error);
-    return;
+    return construction->constructed(error);
   }
-  constructed(encode(options_.self));
-  serve();
+  construction->constructed(encode(options_.self));
+}
+
+void ActorHost::end() {
+  abandon_suspended();
   refuse_waiting();
   object_.reset();
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+    callbacks = std::move(when_ended_);
+  }
+  for (const auto& callback : callbacks) callback();
 }
 
 Error ActorHost::with_origin(Error error) const {
@@ -117,30 +148,36 @@ Error ActorHost::with_origin(Error error) const {
   return error;
 }
 
-void ActorHost::serve() {
-  bool stopping = false;
-  while (!stopping || active_ || !urgents_.empty()) {
-    mailbox_->drain_credit_reports(reports_);
-    for (const CreditReport& report : reports_) report.route->grant(report.credit);
-    reports_.clear();
-    Mailbox::Item item = mailbox_->next(!active_ && !stopping);
-    if (std::holds_alternative<Mailbox::Stop>(item)) {
-      stopping = true;
-      refuse_waiting();
-    } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
-      try {
-        (*task)();
-      } catch (...) {
-        options_.log.error("{}: a posted task failed: {}", options_.self.label,
-                           current_error().describe());
-      }
-    } else if (auto* resumption = std::get_if<Resumption>(&item)) {
-      if (!resumption->handle) break;  // the grace period is over: abandons suspended calls
-      resume_handler(*resumption);
-    } else {
-      begin(std::get<Envelope>(std::move(item)));
-    }
+void ActorHost::report_credit() {
+  mailbox_->drain_credit_reports(reports_);
+  for (const CreditReport& report : reports_) report.route->grant(report.credit);
+  reports_.clear();
+}
+
+void ActorHost::take(Mailbox::Item item) {
+  if (auto* envelope = std::get_if<Envelope>(&item)) {
+    begin(std::move(*envelope));
+  } else if (auto* resumption = std::get_if<Resumption>(&item)) {
+    if (resumption->handle) resume_handler(*resumption);
+    else served_ = true;  // the grace period is over
+  } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
+    run_task(*task);
+  } else {
+    stopped_ = true;
+    refuse_waiting();
   }
+}
+
+void ActorHost::run_task(const Mailbox::Task& task) {
+  try {
+    task();
+  } catch (...) {
+    options_.log.error("{}: a posted task failed: {}", options_.self.label,
+                       current_error().describe());
+  }
+}
+
+void ActorHost::abandon_suspended() {
   const auto abandon = [](const std::shared_ptr<Frame>& frame) {
     if (!frame) return;
     frame->reply(
@@ -292,9 +329,9 @@ void ActorHost::stop() {
     running = running_;
   }
   stop_source_.request_stop();
+  mailbox_->request_stop();  // first, so that no waiting call begins when another one ends
   for (const auto& frame : running) frame->cancel();
-  mailbox_->request_stop();
-  options_.schedule(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
+  options_.timers.run_after(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
 }
 
 void ActorHost::when_ended(std::function<void()> then) {

@@ -11,20 +11,26 @@
 #include "actors/call/call_frame.h"
 #include "actors/mailbox/mailbox.h"
 #include "actors/system/context.h"
+#include "actors/system/internal/actor_threads.h"
+#include "actors/system/internal/loop_timers.h"
 #include "actors/system/provider.h"
 #include "core/base/thread.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
 
-/// Host of one actor: its thread, its mailbox, its object, and its running calls.
+/// Host of one actor: its mailbox, its object, its running calls, and its thread or its turns on
+/// shared threads.
 ///
 ///   construct -> [ take the next item: wake-up | urgent call | ordinary call ] -> stop -> destroy
 ///
 /// One ordinary handler runs at a time. While it is suspended at a co_await, only wake-ups and
-/// urgent calls are taken. Shared by the system and by incoming calls. Any thread, unless a
+/// urgent calls are taken. An actor without a thread of its own gets a turn of some items when its
+/// mailbox has work; it has one turn at a time. "The actor's thread" is then that of the turn.
+///
+/// Shared by the system, by incoming calls and by the threads of turns. Any thread, unless a
 /// member's comment says otherwise.
-class ActorHost final : public std::enable_shared_from_this<ActorHost> {
+class ActorHost final : public ActorThreads::Work, public std::enable_shared_from_this<ActorHost> {
  public:
   struct Options {
     ActorAddress self;
@@ -33,15 +39,16 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
     ProcessId owner;
     MailboxLimits limits;
     RestartInfo restart;
-    /// Runs a function later, on the I/O thread.
-    Wakeup::Schedule schedule;
-    Log log;
+    const Log& log;
+    ActorThread thread;
+    ActorThreads& threads;  ///< Threads of shared actors.
+    LoopTimers& timers;
   };
   ActorHost(System& system, Options options);
-  ~ActorHost();
+  ~ActorHost() override;
 
-  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's
-  /// thread, once each, `ended` last. An actor whose constructor throws ends at once.
+  /// Begins to run, and constructs the actor on its thread. `constructed` and `ended` run there,
+  /// once each, `ended` last. An actor whose constructor throws ends at once.
   void start(std::vector<std::byte> arguments,
              std::function<void(Outcome<std::vector<std::byte>>)> constructed,
              std::function<void()> ended);
@@ -71,10 +78,14 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   void on_activity(std::function<ActorActivity()> activity);
   /// Returns the actor's state and running calls. Any thread.
   ActorSurvey survey(TimePoint now) const;
-  /// Joins the thread, after the actor's end. Not from the actor's thread.
+  /// Joins the actor's own thread, if any, after the actor's end. Not from the actor's thread.
   void join();
+  /// Runs a turn on a shared thread. Called by it.
+  void run() override;
 
   static constexpr auto kStopGrace = std::chrono::seconds(10);
+  /// Items of a turn on a shared thread, at most.
+  static constexpr int kItemsPerTurn = 32;
 
   const Options& options() const { return options_; }
 
@@ -86,14 +97,23 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
 
  private:
   class Frame;
-  void run(std::vector<std::byte> arguments,
-           const std::function<void(Outcome<std::vector<std::byte>>)>& constructed);
-  void serve();
+  // Life of the actor, on its thread: construct(), take() until served(), end().
+  void construct();
+  /// Runs the handler of an item.
+  void take(Mailbox::Item item);
+  bool accepts_ordinary() const { return !active_ && !stopped_; }
+  /// Returns true if nothing is left to do before the end.
+  bool served() const { return served_ || (stopped_ && !active_ && urgents_.empty()); }
+  void end();
+  void report_credit();
+  void run_task(const Mailbox::Task& task);
   void begin(Envelope envelope);
   void resume_handler(const Resumption& resumption);
   /// Keeps a suspended frame, and releases a finished one.
   void keep_or_release(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
+  /// Ends the suspended calls with an error.
+  void abandon_suspended();
   /// Adds this actor's name to an error that names none.
   Error with_origin(Error error) const;
   std::optional<Error> find_problem(const Envelope& envelope) const;
@@ -101,10 +121,17 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   const Options options_;
   Context context_;
   const std::shared_ptr<Mailbox> mailbox_;  // shared with wake-ups, which may come after the end
-  Thread thread_;
+  Thread thread_;                           // if the actor has one of its own
   std::stop_source stop_source_;
 
   // Used on the actor's thread.
+  struct Construction {
+    std::vector<std::byte> arguments;
+    std::function<void(Outcome<std::vector<std::byte>>)> constructed;
+  };
+  std::unique_ptr<Construction> construction_;  // null once the actor was constructed
+  bool stopped_ = false;                        // takes no more calls
+  bool served_ = false;                         // abandons suspended calls
   ActorObject object_{nullptr, [](void*) {}};
   CallFrame* current_ = nullptr;
   std::shared_ptr<Frame> active_;                // suspended ordinary call

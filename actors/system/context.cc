@@ -1,6 +1,7 @@
 #include "actors/system/context.h"
 
 #include "actors/system/actor_host.h"
+#include "actors/system/internal/loop_timers.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -35,7 +36,11 @@ void Context::set_report(std::function<std::vector<std::byte>()> report) const {
 
 const Log& Context::log() const { return host_.options().log; }
 
-Wakeup Context::make_wakeup() const { return Wakeup(host_.options().schedule); }
+Wakeup Context::make_wakeup() const {
+  return Wakeup([&timers = host_.options().timers](Nanoseconds delay, std::function<void()> then) {
+    timers.run_after(delay, std::move(then));
+  });
+}
 
 void Context::on_activity(std::function<ActorActivity()> activity) const {
   host_.on_activity(std::move(activity));

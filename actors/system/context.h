@@ -43,6 +43,12 @@ struct RestartInfo {
       weft::fields(&RestartInfo::epoch, &RestartInfo::attempt, &RestartInfo::incident);
 };
 
+/// Thread on which an actor runs.
+enum class ActorThread : std::uint8_t {
+  kOwn,     ///< A thread of its own: the actor owns a device, or computes for long.
+  kShared,  ///< One of a few threads that the actors of a process share, another one each time.
+};
+
 /// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
 class TaskPoster final {
  public:
@@ -60,8 +66,9 @@ class TaskPoster final {
 /// The actor's thread only, except post() and poster().
 class Context final {
  public:
-  Context(System& system, ActorHost& host, ActorAddress self, MeshPosition place)
-      : system_(system), host_(host), self_(std::move(self)), place_(std::move(place)) {}
+  /// Borrows its arguments.
+  Context(System& system, ActorHost& host, const ActorAddress& self, const MeshPosition& place)
+      : system_(system), host_(host), self_(self), place_(place) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -109,8 +116,8 @@ class Context final {
 
   System& system_;
   ActorHost& host_;
-  const ActorAddress self_;
-  const MeshPosition place_;
+  const ActorAddress& self_;
+  const MeshPosition& place_;
 };
 
 }  // namespace weft::actors

@@ -3,10 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "actors/system/internal/runtime.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
+namespace {
+
+/// Number of threads of shared actors, if handlers block some of them.
+constexpr std::size_t kMaxSharedThreads = 64;
+
+std::size_t num_shared_threads(const SystemOptions& options) {
+  if (options.actor_threads != 0) return options.actor_threads;
+  if (Platform::simulated() != nullptr) return 2;  // the same on all machines
+  return std::max(2u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
     : options(std::move(system_options)),
@@ -24,7 +38,12 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       connector(options, loop, timers, tls, identity, links, handshakes),
       acceptor(options, loop, tls, identity, links, token, handshakes, refusals),
       failures(options, timers, links, refusals),
-      actors(system, options, loop, timers, identity),
+      threads({"weft-actors", num_shared_threads(options),
+               std::max(num_shared_threads(options), kMaxSharedThreads)},
+              [this](Nanoseconds delay, std::function<void()> callback) {
+                timers.run_after(delay, std::move(callback));
+              }),
+      actors(system, options, loop, timers, identity, threads),
       local(std::make_shared<LocalRoute>(identity, actors, incoming, calls)),
       calls(system, options, loop, timers, identity, links, dialer, actors, relocations, local),
       surveys(identity, links, actors, calls),

@@ -254,8 +254,10 @@ void World::step(ThreadNumber number) {
   ++switches_;
   current_ = &thread;
   actors::set_on_actor_thread(thread.on_actor_thread);
+  actors::set_current_actor(thread.current_actor);
   thread.fiber->resume();
   thread.on_actor_thread = actors::on_actor_thread();
+  thread.current_actor = actors::current_actor();
   current_ = nullptr;
   now_ += random_time(kLeastStep, kLongestStep);
   if (!thread.fiber->ended()) return;

@@ -35,7 +35,7 @@ ActorId HostedActors::new_id() {
 ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string label,
                                  MeshPosition place, ProcessId owner,
                                  std::vector<std::byte> arguments, Constructed constructed,
-                                 RestartInfo restart) {
+                                 RestartInfo restart, ActorThread thread) {
   ActorAddress address{identity_.process(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
@@ -46,21 +46,15 @@ ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string labe
     if (hosts_.contains(id))
       throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already",
                   identity_.name(), address.label);
-    ActorHost::Options host_options{address,
-                                    std::move(place),
-                                    std::move(provider),
-                                    owner,
-                                    options_.mailbox,
-                                    std::move(restart),
-                                    [this](Nanoseconds delay, std::function<void()> callback) {
-                                      timers_.run_after(delay, std::move(callback));
-                                    },
-                                    options_.log};
+    ActorHost::Options host_options{address,      std::move(place), std::move(provider),
+                                    owner,        options_.mailbox, std::move(restart),
+                                    options_.log, thread,           threads_,
+                                    timers_};
     host = std::make_shared<ActorHost>(system_, std::move(host_options));
     hosts_.emplace(id, host);
   }
   host->start(std::move(arguments), std::move(constructed), [this, id] {
-    // Called on the actor's thread, which is about to end: the loop joins it.
+    // Called on the actor's thread. The loop joins a thread of its own, which is about to end.
     loop_.post([this, id] { remove(id); });
   });
   return address;
@@ -166,6 +160,7 @@ void HostedActors::stop() {
 }
 
 void HostedActors::join() {
+  threads_.stop();
   const std::lock_guard lock(mutex_);
   for (const auto& [id, host] : hosts_) host->join();
   hosts_.clear();

@@ -9,6 +9,7 @@
 
 #include "actors/net/event_loop.h"
 #include "actors/system/actor_host.h"
+#include "actors/system/internal/actor_threads.h"
 #include "actors/system/internal/loop_timers.h"
 #include "actors/system/internal/process_identity.h"
 #include "actors/system/system.h"
@@ -24,8 +25,13 @@ class HostedActors final {
   using Constructed = std::function<void(Outcome<std::vector<std::byte>>)>;
   /// `system` is the one that the actors' contexts name.
   HostedActors(System& system, const SystemOptions& options, EventLoop& loop, LoopTimers& timers,
-               const ProcessIdentity& identity)
-      : system_(system), options_(options), loop_(loop), timers_(timers), identity_(identity) {}
+               const ProcessIdentity& identity, ActorThreads& threads)
+      : system_(system),
+        options_(options),
+        loop_(loop),
+        timers_(timers),
+        identity_(identity),
+        threads_(threads) {}
 
   /// Adds a class of actors. Before listen() and connect() only.
   void provide(Provider provider) { providers_.push_back(std::move(provider)); }
@@ -34,11 +40,11 @@ class HostedActors final {
   const Provider& find_provider(const InterfaceVersion& wanted, const std::string& process) const;
 
   ActorId new_id();
-  /// Spawns an actor, on its own thread. Throws Error(kAlreadyExists), or Error(kUnavailable) if
+  /// Spawns an actor. Throws Error(kAlreadyExists), or Error(kUnavailable) if
   /// this process shuts down.
   ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
                      ProcessId owner, std::vector<std::byte> arguments, Constructed constructed,
-                     RestartInfo restart = {});
+                     RestartInfo restart = {}, ActorThread thread = ActorThread::kOwn);
 
   /// Returns the host of an actor; null if there is none.
   std::shared_ptr<ActorHost> find(ActorId id) const;
@@ -73,6 +79,7 @@ class HostedActors final {
   EventLoop& loop_;
   LoopTimers& timers_;
   const ProcessIdentity& identity_;
+  ActorThreads& threads_;
   std::vector<Provider> providers_;
 
   mutable Mutex mutex_;                                            // guards the members below

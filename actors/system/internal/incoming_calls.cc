@@ -84,7 +84,8 @@ void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const 
       actors_.find_provider({request.interface, request.version, request.fingerprint}, caller.name);
   if (request.adopt_existing) return answer(encode(adopt(request, caller.id)));
   actors_.spawn(provider, actors_.new_id(), std::move(request.label), std::move(request.place),
-                caller.id, std::move(request.arguments), answer, std::move(request.restart));
+                caller.id, std::move(request.arguments), answer, std::move(request.restart),
+                request.thread);
 }
 
 ActorAddress IncomingCalls::adopt(const SpawnRequest& request, ProcessId owner) {

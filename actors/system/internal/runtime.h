@@ -6,6 +6,7 @@
 #include "actors/link/link.h"
 #include "actors/net/tls.h"
 #include "actors/system/internal/acceptor.h"
+#include "actors/system/internal/actor_threads.h"
 #include "actors/system/internal/cluster_token.h"
 #include "actors/system/internal/connector.h"
 #include "actors/system/internal/failure_detector.h"
@@ -67,6 +68,7 @@ struct System::Impl final : public LinkEvents {
   Acceptor acceptor;
   FailureDetector failures;
 
+  ActorThreads threads;
   HostedActors actors;
   Relocations relocations;
   const std::shared_ptr<LocalRoute> local;  // shared with pending calls

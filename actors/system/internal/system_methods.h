@@ -32,10 +32,11 @@ struct SpawnRequest {
   std::vector<std::byte> arguments;
   bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
   RestartInfo restart = {};
+  ActorThread thread = ActorThread::kOwn;
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
                    &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
-                   &SpawnRequest::adopt_existing, &SpawnRequest::restart);
+                   &SpawnRequest::adopt_existing, &SpawnRequest::restart, &SpawnRequest::thread);
 };
 
 /// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation
