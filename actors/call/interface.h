@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "actors/call/endpoint_options.h"
 #include "actors/call/task.h"
 #include "actors/message/ids.h"
 #include "core/codec/codec.h"
@@ -62,30 +63,30 @@ using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
 
-/// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
-/// suspended.
-struct Urgent {};
-inline constexpr Urgent urgent{};
-/// Tag of a method that may run twice. If its process dies, a call is repeated, within its
-/// deadline, once the actor was restarted. All other methods run at most once.
-struct Idempotent {};
-inline constexpr Idempotent idempotent{};
-
 /// Entry of an interface: a handler and its name on the wire.
 template <auto Member>
 struct Endpoint {
   const char* name;
   bool is_urgent;
   bool is_idempotent;
+  bool is_concurrent;
+  bool is_blocking;
+  Nanoseconds deadline;  ///< kDefaultDeadline: the system's.
 };
 
-/// `options`: urgent, idempotent, or both.
+/// `options`: urgent, idempotent, concurrent, blocking, deadline(time), as far as they combine.
 template <auto Member, typename... Options>
-constexpr Endpoint<Member> on(const char* name, Options...) {
-  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent>)),
-                "an option of a method is `urgent` or `idempotent`");
-  return {name, (... || std::is_same_v<Options, Urgent>),
-          (... || std::is_same_v<Options, Idempotent>)};
+constexpr Endpoint<Member> on(const char* name, Options... options) {
+  using All = OptionsOfMethod<Options...>;
+  constexpr bool is_blocking = All::template kHas<Blocking>;
+  static_assert(!is_blocking || !is_task<typename MemberTraits<decltype(Member)>::Returned>,
+                "a `blocking` method must return its result, not a task: it may wait with get()");
+  return {name,
+          All::template kHas<Urgent>,
+          All::template kHas<Idempotent>,
+          All::template kHas<Concurrent>,
+          is_blocking,
+          All::deadline_or(kDefaultDeadline, options...)};
 }
 
 /// Wire contract of an actor class: a name, a version and a list of handlers.
@@ -101,6 +102,9 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
   std::array<bool, kSize> idempotent;
+  std::array<bool, kSize> concurrent;
+  std::array<bool, kSize> blocking;
+  std::array<Nanoseconds, kSize> deadline;
 
   /// Returns the handler's position in the list, or kSize if it is absent.
   template <auto Member>
@@ -115,8 +119,9 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  Interface<Name, Version, Members...> made{
-      {list.name...}, {list.is_urgent...}, {list.is_idempotent...}};
+  Interface<Name, Version, Members...> made{{list.name...},          {list.is_urgent...},
+                                            {list.is_idempotent...}, {list.is_concurrent...},
+                                            {list.is_blocking...},   {list.deadline...}};
   for (std::size_t i = 0; i < sizeof...(Members); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (std::string_view(made.names[i]) == made.names[j])

@@ -12,6 +12,8 @@ namespace weft::actors {
 struct MethodEntry {
   const char* name;
   bool urgent;
+  bool concurrent;
+  bool blocking;
   void (*invoke)(void* actor, CallFrame& frame);
 };
 
@@ -66,7 +68,8 @@ constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
     const Interface<Name, Version, Members...>& list) {
   std::size_t i = 0;
   const auto entry = [&](void (*invoke)(void*, CallFrame&)) {
-    const MethodEntry made{list.names[i], list.urgent[i], invoke};
+    const MethodEntry made{list.names[i], list.urgent[i], list.concurrent[i], list.blocking[i],
+                           invoke};
     ++i;
     return made;
   };

@@ -72,7 +72,7 @@ void Mailbox::request_stop() {
   wake(lock);
 }
 
-Mailbox::Item Mailbox::next(bool ordinary) {
+Mailbox::Item Mailbox::next(Ordinary ordinary) {
   std::unique_lock lock(mutex_);
   while (true) {
     const Source source = find_source(ordinary);
@@ -82,7 +82,7 @@ Mailbox::Item Mailbox::next(bool ordinary) {
   }
 }
 
-std::optional<Mailbox::Item> Mailbox::try_next(bool ordinary) {
+std::optional<Mailbox::Item> Mailbox::try_next(Ordinary ordinary) {
   const std::lock_guard lock(mutex_);
   const Source source = find_source(ordinary);
   if (source != Source::kNone) return take(source);
@@ -90,11 +90,13 @@ std::optional<Mailbox::Item> Mailbox::try_next(bool ordinary) {
   return std::nullopt;
 }
 
-Mailbox::Source Mailbox::find_source(bool ordinary) const {
+Mailbox::Source Mailbox::find_source(Ordinary ordinary) const {
   if (stop_requested_) return Source::kStop;
   if (!wakeups_.empty()) return Source::kWakeup;
   if (!urgent_.empty()) return Source::kUrgent;
-  return ordinary && !ordinary_.empty() ? Source::kOrdinary : Source::kNone;
+  if (ordinary == Ordinary::kNone || ordinary_.empty()) return Source::kNone;
+  const bool starts = ordinary == Ordinary::kAll || ordinary_.front().concurrent;
+  return starts ? Source::kOrdinary : Source::kNone;
 }
 
 Mailbox::Item Mailbox::take(Source source) {

@@ -35,6 +35,7 @@ struct Envelope {
   // shared with the system: a reply may come after the connection's end
   std::shared_ptr<ReturnRoute> route;
   TimePoint deadline = TimePoint::max();
+  bool concurrent = false;  ///< True if its method is `concurrent`. Set by the actor's process.
 };
 
 /// Suspended coroutine that is to be resumed, with its CallFrame.
@@ -62,6 +63,9 @@ class Mailbox final {
   /// Reason why push() rejects a message.
   enum class Refusal { kNone, kClosed, kOverrun, kUrgentFull };
   static constexpr std::size_t kMaxUrgent = 256;
+  /// Ordinary calls that next() returns. They keep their order: kConcurrent returns the first one
+  /// if it is concurrent.
+  enum class Ordinary : std::uint8_t { kNone, kConcurrent, kAll };
 
   /// `on_ready`: called when there may be work again after try_next() returned none, by the thread
   /// that brought it. Must not block.
@@ -79,11 +83,11 @@ class Mailbox final {
   void request_stop();
 
   /// Blocks until there is work and returns it: a stop request first, then wake-ups, urgent calls,
-  /// and, if `ordinary`, ordinary calls in order of arrival.
-  Item next(bool ordinary);
+  /// and ordinary calls in order of arrival.
+  Item next(Ordinary ordinary);
   /// Like next(), but returns nullopt if there is no work. `on_ready` is then called once.
-  std::optional<Item> try_next(bool ordinary);
-  /// Returns true if next(true) would not block. A hint.
+  std::optional<Item> try_next(Ordinary ordinary);
+  /// Returns true if next(Ordinary::kAll) would not block. A hint.
   bool has_more() const { return queued_hint_.load(std::memory_order_relaxed) != 0; }
   /// Appends the credit reports that are due. Call it after each item and before waiting.
   void drain_credit_reports(std::vector<CreditReport>& into);
@@ -119,7 +123,7 @@ class Mailbox final {
   };
   /// Queue from which the next item is taken.
   enum class Source : std::uint8_t { kNone, kStop, kWakeup, kUrgent, kOrdinary };
-  Source find_source(bool ordinary) const;
+  Source find_source(Ordinary ordinary) const;
   Item take(Source source);
   void update_hint();
   void consumed(const Envelope& envelope);

@@ -64,6 +64,28 @@ class ActorHost::Frame final : public CallFrame {
   const TimePoint began_ = SteadyClock().now();
 };
 
+/// Run of a `blocking` handler on a thread of its own.
+class ActorHost::BlockingCall final : public ActorThreads::Work {
+ public:
+  BlockingCall(std::shared_ptr<ActorHost> host, std::shared_ptr<Frame> frame)
+      : host_(std::move(host)), frame_(std::move(frame)) {}
+
+  void run() override {
+    set_current_actor(host_->self().actor);
+    set_blocking_call(frame_.get());
+    host_->invoke(*frame_);
+    set_blocking_call(nullptr);
+    set_current_actor(ActorId());
+    // The handle only says that the wait is over.
+    host_->mailbox()->resume({std::noop_coroutine(), frame_.get()});
+  }
+
+ private:
+  // shared with the actors of the process and with suspended_: both may end first
+  const std::shared_ptr<ActorHost> host_;
+  const std::shared_ptr<Frame> frame_;
+};
+
 ActorHost::ActorHost(System& system, Options options)
     : options_(std::move(options)),
       context_(system, *this, options_.self, options_.place),
@@ -94,7 +116,7 @@ void ActorHost::start(std::vector<std::byte> arguments,
         construct();
         while (!served()) {
           report_credit();
-          take(mailbox_->next(accepts_ordinary()));
+          take(mailbox_->next(startable()));
         }
         end();
       });
@@ -105,7 +127,7 @@ void ActorHost::run() {
   if (construction_) construct();
   for (int items = 0; items < kItemsPerTurn && !served(); ++items) {
     report_credit();
-    auto item = mailbox_->try_next(accepts_ordinary());
+    auto item = mailbox_->try_next(startable());
     // From here on, another thread may have the next turn.
     if (!item) return set_current_actor(ActorId());
     take(std::move(*item));
@@ -121,7 +143,7 @@ void ActorHost::construct() {
     object_ = options_.provider.make(context_, construction->arguments);
   } catch (...) {
     const Error error = with_origin(current_error());
-    served_ = true;
+    stopped_ = true;
     refuse_waiting();
     return construction->constructed(error);
   }
@@ -159,7 +181,7 @@ void ActorHost::take(Mailbox::Item item) {
     begin(std::move(*envelope));
   } else if (auto* resumption = std::get_if<Resumption>(&item)) {
     if (resumption->handle) resume_handler(*resumption);
-    else served_ = true;  // the grace period is over
+    else abandoning_ = true;  // the grace period is over
   } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
     run_task(*task);
   } else {
@@ -178,18 +200,19 @@ void ActorHost::run_task(const Mailbox::Task& task) {
 }
 
 void ActorHost::abandon_suspended() {
-  const auto abandon = [](const std::shared_ptr<Frame>& frame) {
-    if (!frame) return;
+  for (const auto& frame : suspended_) {
     frame->reply(
         Error(ErrorCode::kCancelled, "the actor was stopped, and this call did not end in time"));
     frame->release();
-  };
-  abandon(active_);
-  for (const auto& frame : urgents_) abandon(frame);
-  active_.reset();
-  urgents_.clear();
+  }
+  suspended_.clear();
   const std::lock_guard lock(mutex_);
   running_.clear();
+}
+
+Mailbox::Ordinary ActorHost::startable() const {
+  if (stopped_ || alone_ > 0 || concurrent_ >= kMaxConcurrent) return Mailbox::Ordinary::kNone;
+  return concurrent_ > 0 ? Mailbox::Ordinary::kConcurrent : Mailbox::Ordinary::kAll;
 }
 
 std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
@@ -221,7 +244,6 @@ void ActorHost::begin(Envelope envelope) {
                             false);
     return;
   }
-  const MethodEntry& method = options_.provider.methods[envelope.call.method];
   const auto frame = std::make_shared<Frame>(*this, std::move(envelope));
   bool stopping = false;
   {
@@ -231,44 +253,69 @@ void ActorHost::begin(Envelope envelope) {
   }
   // An earlier cancel() found the call neither waiting nor running.
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
+  if (method_of(*frame).blocking) {
+    blocking_ = true;
+    suspended(frame);
+    options_.blocking_threads.run(std::make_shared<BlockingCall>(shared_from_this(), frame));
+    return;
+  }
   current_ = frame.get();
-  frame->has_thread = true;
+  invoke(*frame);
+  current_ = nullptr;
+  if (frame->suspended()) suspended(frame);
+  else finished(frame);
+}
+
+const MethodEntry& ActorHost::method_of(const Frame& frame) const {
+  return options_.provider.methods[frame.envelope().call.method];
+}
+
+void ActorHost::invoke(Frame& frame) {
+  const MethodEntry& method = method_of(frame);
+  frame.has_thread = true;
   const CrashContext inside(method.name, options_.self.label.c_str());
   try {
-    method.invoke(object_.get(), *frame);
+    method.invoke(object_.get(), frame);
   } catch (...) {
-    frame->reply(current_error());
+    frame.reply(current_error());
   }
-  frame->has_thread = false;
-  current_ = nullptr;
-  keep_or_release(frame);
+  frame.has_thread = false;
 }
 
 void ActorHost::resume_handler(const Resumption& resumption) {
-  std::shared_ptr<Frame> frame;
-  if (active_.get() == resumption.frame) frame = active_;
-  for (const auto& each : urgents_)
-    if (each.get() == resumption.frame) frame = each;
-  if (!frame) return;
-  current_ = frame.get();
-  frame->has_thread = true;
-  const CrashContext inside(options_.provider.methods[frame->envelope().call.method].name,
-                            options_.self.label.c_str());
-  frame->resume(resumption.handle);
-  frame->has_thread = false;
-  current_ = nullptr;
-  keep_or_release(frame);
+  const auto found = std::ranges::find_if(
+      suspended_, [&](const auto& each) { return each.get() == resumption.frame; });
+  if (found == suspended_.end()) return;
+  const std::shared_ptr<Frame> frame = *found;
+  const MethodEntry& method = method_of(*frame);
+  if (method.blocking) {
+    blocking_ = false;
+  } else {
+    current_ = frame.get();
+    frame->has_thread = true;
+    const CrashContext inside(method.name, options_.self.label.c_str());
+    frame->resume(resumption.handle);
+    frame->has_thread = false;
+    current_ = nullptr;
+    if (frame->suspended()) return;
+  }
+  resumed(frame);
+  finished(frame);
 }
 
-void ActorHost::keep_or_release(const std::shared_ptr<Frame>& frame) {
-  const bool suspended = frame->suspended();
-  if (frame->envelope().call.urgent) {
-    std::erase(urgents_, frame);
-    if (suspended) urgents_.push_back(frame);
-  } else {
-    active_ = suspended ? frame : nullptr;
-  }
-  if (suspended) return;
+void ActorHost::suspended(const std::shared_ptr<Frame>& frame) {
+  suspended_.push_back(frame);
+  const MethodEntry& method = method_of(*frame);
+  if (!method.urgent) ++(method.concurrent ? concurrent_ : alone_);
+}
+
+void ActorHost::resumed(const std::shared_ptr<Frame>& frame) {
+  std::erase(suspended_, frame);
+  const MethodEntry& method = method_of(*frame);
+  if (!method.urgent) --(method.concurrent ? concurrent_ : alone_);
+}
+
+void ActorHost::finished(const std::shared_ptr<Frame>& frame) {
   frame->release();
   const std::lock_guard lock(mutex_);
   std::erase(running_, frame);

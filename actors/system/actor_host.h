@@ -25,8 +25,10 @@ namespace weft::actors {
 ///   construct -> [ take the next item: wake-up | urgent call | ordinary call ] -> stop -> destroy
 ///
 /// One ordinary handler runs at a time. While it is suspended at a co_await, only wake-ups and
-/// urgent calls are taken. An actor without a thread of its own gets a turn of some items when its
-/// mailbox has work; it has one turn at a time. "The actor's thread" is then that of the turn.
+/// urgent calls are taken, and concurrent calls if it is concurrent. A `blocking` handler counts as
+/// suspended while it runs on its thread. An actor without a thread of its own gets a turn of some
+/// items when its mailbox has work; it has one turn at a time. "The actor's thread" is then that of
+/// the turn.
 ///
 /// Shared by the system, by incoming calls and by the threads of turns. Any thread, unless a
 /// member's comment says otherwise.
@@ -41,7 +43,8 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
     RestartInfo restart;
     const Log& log;
     ActorThread thread;
-    ActorThreads& threads;  ///< Threads of shared actors.
+    ActorThreads& threads;           ///< Threads of shared actors.
+    ActorThreads& blocking_threads;  ///< Threads of `blocking` handlers.
     LoopTimers& timers;
   };
   ActorHost(System& system, Options options);
@@ -86,31 +89,50 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   static constexpr auto kStopGrace = std::chrono::seconds(10);
   /// Items of a turn on a shared thread, at most.
   static constexpr int kItemsPerTurn = 32;
+  /// Concurrent calls that are suspended at once, at most.
+  static constexpr std::size_t kMaxConcurrent = 1024;
+
+  /// Returns true if the call's method is `concurrent`.
+  bool runs_concurrently(const Call& call) const {
+    const auto& methods = options_.provider.methods;
+    return call.method < methods.size() && methods[call.method].concurrent;
+  }
 
   const Options& options() const { return options_; }
 
-  // Used by Context, on the actor's thread.
-  const CallFrame* current() const { return current_; }
+  // Used by Context, on the actor's thread or on that of a `blocking` handler.
+  const CallFrame* current() const { return current_call(); }
   std::stop_token stop_token() const {
-    return current_ ? current_->stop_token() : stop_source_.get_token();
+    CallFrame* const call = current_call();
+    return call ? call->stop_token() : stop_source_.get_token();
   }
 
  private:
   class Frame;
+  class BlockingCall;
+  CallFrame* current_call() const {
+    CallFrame* const here = blocking_call();
+    return here ? here : current_;
+  }
   // Life of the actor, on its thread: construct(), take() until served(), end().
   void construct();
   /// Runs the handler of an item.
   void take(Mailbox::Item item);
-  bool accepts_ordinary() const { return !active_ && !stopped_; }
+  /// Returns the ordinary calls that may start now.
+  Mailbox::Ordinary startable() const;
   /// Returns true if nothing is left to do before the end.
-  bool served() const { return served_ || (stopped_ && !active_ && urgents_.empty()); }
+  bool served() const { return (abandoning_ && !blocking_) || (stopped_ && suspended_.empty()); }
   void end();
   void report_credit();
   void run_task(const Mailbox::Task& task);
   void begin(Envelope envelope);
   void resume_handler(const Resumption& resumption);
-  /// Keeps a suspended frame, and releases a finished one.
-  void keep_or_release(const std::shared_ptr<Frame>& frame);
+  const MethodEntry& method_of(const Frame& frame) const;
+  void invoke(Frame& frame);
+  // Note the state of a call.
+  void suspended(const std::shared_ptr<Frame>& frame);
+  void resumed(const std::shared_ptr<Frame>& frame);
+  void finished(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
   /// Ends the suspended calls with an error.
   void abandon_suspended();
@@ -131,11 +153,14 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   };
   std::unique_ptr<Construction> construction_;  // null once the actor was constructed
   bool stopped_ = false;                        // takes no more calls
-  bool served_ = false;                         // abandons suspended calls
+  bool abandoning_ = false;                     // ends without its suspended calls
   ActorObject object_{nullptr, [](void*) {}};
   CallFrame* current_ = nullptr;
-  std::shared_ptr<Frame> active_;                // suspended ordinary call
-  std::vector<std::shared_ptr<Frame>> urgents_;  // suspended urgent calls
+  // shared with cancel(), like running_
+  std::vector<std::shared_ptr<Frame>> suspended_;
+  std::size_t alone_ = 0;       // suspended ordinary calls that are not concurrent: 0 or 1
+  std::size_t concurrent_ = 0;  // suspended concurrent calls
+  bool blocking_ = false;       // a `blocking` handler runs; its call is in suspended_
   std::vector<CreditReport> reports_;
 
   mutable Mutex mutex_;  // guards the members below

@@ -63,7 +63,7 @@ class TaskPoster final {
 
 /// Access of an actor to its runtime: passed to its constructor, valid as long as the actor lives.
 ///
-/// The actor's thread only, except post() and poster().
+/// The actor's thread only, except post() and poster(), and what a `blocking` handler reads.
 class Context final {
  public:
   /// Borrows its arguments.
@@ -86,7 +86,8 @@ class Context final {
   /// Returns why the actor was constructed again; attempt 0: it is the first incarnation.
   const RestartInfo& restart_info() const;
 
-  // State of the running handler; outside of handlers (constructor, posted tasks) of the actor.
+  // State of the running handler; outside of handlers (constructor, posted tasks) of the actor. A
+  // `blocking` handler may read it on its thread.
   /// Returns the calling process.
   ProcessRef caller() const;
   /// Returns the caller's deadline; TimePoint::max() if there is none.

@@ -13,6 +13,8 @@ namespace {
 
 /// Number of threads of shared actors, if handlers block some of them.
 constexpr std::size_t kMaxSharedThreads = 64;
+/// Number of `blocking` handlers that run at once.
+constexpr std::size_t kMaxBlockingThreads = 256;
 
 std::size_t num_shared_threads(const SystemOptions& options) {
   if (options.actor_threads != 0) return options.actor_threads;
@@ -38,12 +40,12 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       connector(options, loop, timers, tls, identity, links, handshakes),
       acceptor(options, loop, tls, identity, links, token, handshakes, refusals),
       failures(options, timers, links, refusals),
-      threads({"weft-actors", num_shared_threads(options),
-               std::max(num_shared_threads(options), kMaxSharedThreads)},
-              [this](Nanoseconds delay, std::function<void()> callback) {
-                timers.run_after(delay, std::move(callback));
-              }),
-      actors(system, options, loop, timers, identity, threads),
+      shared_threads({"weft-actors", num_shared_threads(options), num_shared_threads(options),
+                      std::max(num_shared_threads(options), kMaxSharedThreads)},
+                     later()),
+      blocking_threads({"weft-blocking", kMaxBlockingThreads, 0, kMaxBlockingThreads, true},
+                       later()),
+      actors(system, options, loop, timers, identity, shared_threads, blocking_threads),
       local(std::make_shared<LocalRoute>(identity, actors, incoming, calls)),
       calls(system, options, loop, timers, identity, links, dialer, actors, relocations, local),
       surveys(identity, links, actors, calls),
@@ -55,6 +57,12 @@ System::Impl::Impl(System& system, SystemOptions system_options)
 }
 
 System::Impl::~Impl() = default;
+
+ActorThreads::Schedule System::Impl::later() {
+  return [this](Nanoseconds delay, std::function<void()> callback) {
+    timers.run_after(delay, std::move(callback));
+  };
+}
 
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
@@ -279,13 +287,16 @@ std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress
   return impl_->calls.call(target, method.name,
                            Call{0, target->actor, method.fingerprint, method.index, method.urgent,
                                 0, std::move(arguments)},
-                           within, method.idempotent);
+                           within == kDefaultDeadline ? method.deadline : within,
+                           method.idempotent);
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
                   std::vector<std::byte> arguments) {
-  return impl_->calls.tell(target, Call{0, target->actor, method.fingerprint, method.index,
-                                        method.urgent, 0, std::move(arguments)});
+  return impl_->calls.tell(target,
+                           Call{0, target->actor, method.fingerprint, method.index, method.urgent,
+                                0, std::move(arguments)},
+                           method.deadline);
 }
 
 std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target,

@@ -288,6 +288,7 @@ class System final : public DecodeContext {
     std::uint64_t fingerprint;
     bool urgent;
     bool idempotent;
+    Nanoseconds deadline;  ///< kDefaultDeadline: that of the options.
   };
   std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
                                   const Method& method, Nanoseconds within,

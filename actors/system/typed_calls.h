@@ -11,8 +11,9 @@ namespace internal {
 template <typename T, auto Member>
 constexpr System::Method method_of() {
   constexpr std::uint32_t index = method_index<T, Member>();
-  return {T::endpoints.names[index], index, interface_fingerprint<T>(), T::endpoints.urgent[index],
-          T::endpoints.idempotent[index]};
+  return {T::endpoints.names[index],      index,
+          interface_fingerprint<T>(),     T::endpoints.urgent[index],
+          T::endpoints.idempotent[index], T::endpoints.deadline[index]};
 }
 
 /// Encodes arguments as the parameters' types, so that both sides agree on the encoding.

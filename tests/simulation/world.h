@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/message/ids.h"
+#include "actors/call/call_frame.h"
 #include "core/base/platform.h"
 #include "tests/simulation/fiber.h"
 
@@ -109,6 +109,7 @@ class World : public Platform {
     bool woken = false;
     bool on_actor_thread = false;
     actors::ActorId current_actor{};
+    actors::CallFrame* blocking_call = nullptr;
   };
   struct Process {
     std::string label;

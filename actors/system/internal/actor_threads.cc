@@ -45,14 +45,14 @@ void ActorThreads::on_stall_check(std::uint64_t taken_before) {
 }
 
 void ActorThreads::serve(std::uint64_t number) {
-  set_on_actor_thread();
+  set_on_actor_thread(!options_.may_block);
   while (const std::shared_ptr<Work> work = next(number)) work->run();
 }
 
 std::shared_ptr<ActorThreads::Work> ActorThreads::next(std::uint64_t number) {
   std::unique_lock lock(mutex_);
   const auto has_work = [this] { return !queue_.empty() || stopping_; };
-  const auto is_surplus = [this] { return threads_.size() > options_.at_once; };
+  const auto is_surplus = [this] { return threads_.size() > options_.kept; };
   ++idle_;
   bool in_time = true;
   do {

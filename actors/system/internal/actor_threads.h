@@ -14,7 +14,8 @@
 
 namespace weft::actors {
 
-/// Threads of a process that its actors share. They start when they are needed.
+/// Threads of a process that its actors share, for their turns or for `blocking` handlers. They
+/// start when they are needed.
 ///
 /// If all threads are busy and none takes work for kStalledAfter, another one starts, up to
 /// Options::most. Owned by the System. Any thread, except stop().
@@ -30,8 +31,10 @@ class ActorThreads final {
   using Schedule = std::function<void(Nanoseconds, std::function<void()>)>;
   struct Options {
     std::string name;     ///< Name of the threads.
-    std::size_t at_once;  ///< Number of threads that start without a delay, and that stay.
-    std::size_t most;     ///< Others end after they were idle for `idle_for`.
+    std::size_t at_once;  ///< Number of threads that start without a delay.
+    std::size_t kept;     ///< Number of threads that stay when they are idle for long.
+    std::size_t most;
+    bool may_block = false;  ///< True if on_actor_thread() is false there.
     Nanoseconds idle_for = std::chrono::seconds(5);
   };
   static constexpr Nanoseconds kStalledAfter = std::chrono::milliseconds(100);

@@ -46,9 +46,16 @@ ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string labe
     if (hosts_.contains(id))
       throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already",
                   identity_.name(), address.label);
-    ActorHost::Options host_options{address,      std::move(place), std::move(provider),
-                                    owner,        options_.mailbox, std::move(restart),
-                                    options_.log, thread,           threads_,
+    ActorHost::Options host_options{address,
+                                    std::move(place),
+                                    std::move(provider),
+                                    owner,
+                                    options_.mailbox,
+                                    std::move(restart),
+                                    options_.log,
+                                    thread,
+                                    shared_threads_,
+                                    blocking_threads_,
                                     timers_};
     host = std::make_shared<ActorHost>(system_, std::move(host_options));
     hosts_.emplace(id, host);
@@ -90,6 +97,7 @@ bool HostedActors::is_closing() const {
 
 std::optional<Error> HostedActors::deliver(Envelope envelope) {
   const auto host = find(envelope.call.actor);
+  if (host) envelope.concurrent = host->runs_concurrently(envelope.call);
   return refusal_of(host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed, host.get());
 }
 
@@ -160,7 +168,8 @@ void HostedActors::stop() {
 }
 
 void HostedActors::join() {
-  threads_.stop();
+  blocking_threads_.stop();
+  shared_threads_.stop();
   const std::lock_guard lock(mutex_);
   for (const auto& [id, host] : hosts_) host->join();
   hosts_.clear();

@@ -25,13 +25,15 @@ class HostedActors final {
   using Constructed = std::function<void(Outcome<std::vector<std::byte>>)>;
   /// `system` is the one that the actors' contexts name.
   HostedActors(System& system, const SystemOptions& options, EventLoop& loop, LoopTimers& timers,
-               const ProcessIdentity& identity, ActorThreads& threads)
+               const ProcessIdentity& identity, ActorThreads& shared_threads,
+               ActorThreads& blocking_threads)
       : system_(system),
         options_(options),
         loop_(loop),
         timers_(timers),
         identity_(identity),
-        threads_(threads) {}
+        shared_threads_(shared_threads),
+        blocking_threads_(blocking_threads) {}
 
   /// Adds a class of actors. Before listen() and connect() only.
   void provide(Provider provider) { providers_.push_back(std::move(provider)); }
@@ -79,7 +81,8 @@ class HostedActors final {
   EventLoop& loop_;
   LoopTimers& timers_;
   const ProcessIdentity& identity_;
-  ActorThreads& threads_;
+  ActorThreads& shared_threads_;
+  ActorThreads& blocking_threads_;
   std::vector<Provider> providers_;
 
   mutable Mutex mutex_;                                            // guards the members below

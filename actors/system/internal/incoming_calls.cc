@@ -46,7 +46,10 @@ void IncomingCalls::stop_actor(ActorId actor, const ProcessRef& caller, const An
     throw_error(ErrorCode::kFailedPrecondition, "{} is stopped by its owner only, and {} is not it",
                 host->self().label, caller.name);
   host->when_ended([answer] { answer(std::vector<std::byte>()); });
-  host->stop();
+  if (loop_.in_loop()) return host->stop();
+  // A call of this process comes under the lock of its route, which the cancelled calls of the
+  // actor need.
+  loop_.post([host] { host->stop(); });
 }
 
 void IncomingCalls::report(ActorId actor, const Answer& answer) {

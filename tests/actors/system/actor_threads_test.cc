@@ -55,7 +55,7 @@ class ManualTimer final {
 
 TEST(ActorThreads, ThreadsStartWhenWorkNeedsThem) {
   ManualTimer timer;
-  ActorThreads threads({"test", 2, 2}, timer.schedule());
+  ActorThreads threads({"test", 2, 2, 2}, timer.schedule());
   EXPECT_EQ(threads.size(), 0u);
   std::latch both(2);
   for (int i = 0; i < 2; ++i) threads.run(make_task([&] { both.arrive_and_wait(); }));
@@ -67,7 +67,7 @@ TEST(ActorThreads, WorkRunsInOrderOnOneThreadThatMustNotBlock) {
   ManualTimer timer;
   std::vector<int> order;
   {
-    ActorThreads threads({"test", 1, 1}, timer.schedule());
+    ActorThreads threads({"test", 1, 1, 1}, timer.schedule());
     for (int i = 0; i < 100; ++i)
       threads.run(make_task([&, i] {
         EXPECT_TRUE(on_actor_thread());
@@ -80,7 +80,7 @@ TEST(ActorThreads, WorkRunsInOrderOnOneThreadThatMustNotBlock) {
 
 TEST(ActorThreads, AnotherThreadStartsIfAllAreStalledAndEndsWhenIdle) {
   ManualTimer timer;
-  ActorThreads threads({"test", 1, 2, 10ms}, timer.schedule());
+  ActorThreads threads({"test", 1, 1, 2, false, 10ms}, timer.schedule());
   std::latch release(1), second(1);
   threads.run(make_task([&] { release.wait(); }));
   threads.run(make_task([&] { second.count_down(); }));
@@ -99,7 +99,7 @@ TEST(ActorThreads, AnotherThreadStartsIfAllAreStalledAndEndsWhenIdle) {
 
 TEST(ActorThreads, NoMoreThreadsStartThanTheMost) {
   ManualTimer timer;
-  ActorThreads threads({"test", 1, 3}, timer.schedule());
+  ActorThreads threads({"test", 1, 1, 3}, timer.schedule());
   std::latch begun(3), release(1);
   for (int i = 0; i < 5; ++i)
     threads.run(make_task([&, i] {
@@ -117,7 +117,7 @@ TEST(ActorThreads, NoMoreThreadsStartThanTheMost) {
 
 TEST(ActorThreads, NoThreadIsAddedWhileWorkIsTaken) {
   ManualTimer timer;
-  ActorThreads threads({"test", 1, 2}, timer.schedule());
+  ActorThreads threads({"test", 1, 1, 2}, timer.schedule());
   std::latch first_begun(1), first(1), second_begun(1), second(1);
   threads.run(make_task([&] {
     first_begun.count_down();

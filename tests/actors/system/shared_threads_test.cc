@@ -184,6 +184,19 @@ TEST(SharedThreads, StopCancelsASuspendedHandlerAndDestroysTheActor) {
   EXPECT_EQ(error_of([&] { guest.call<&Guest::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }
 
+TEST(SharedThreads, StopCancelsTheCallOfTheSameProcessThatAHandlerAwaits) {
+  House house;
+  const auto guest = house.guest(0), other = house.guest(1);
+  auto wait = other.call<&Guest::wait_at_gate>();
+  auto asked = guest.call<&Guest::ask>(other, 1);
+  EXPECT_TRUE(eventually([] { return Guest::waiting == 1; }));
+  guest.stop().get();
+  EXPECT_EQ(error_of([&] { asked.get(); }).code(), ErrorCode::kCancelled);
+  other.call<&Guest::open_gate>().get();
+  wait.get();
+  EXPECT_EQ(other.call<&Guest::add>(0).get(), 0) << "the call was withdrawn";
+}
+
 TEST(SharedThreads, TheEndOfTheSystemDestroysActorsThatWait) {
   std::optional<House> house(std::in_place);
   for (int i = 0; i < 20; ++i) {
