@@ -42,6 +42,17 @@ Wakeup Context::make_wakeup() const {
   });
 }
 
+ActorTimer Context::after(Nanoseconds time, std::function<void()> task) const {
+  return {host_.options().timers, host_.mailbox(), time, Nanoseconds::zero(), std::move(task)};
+}
+
+ActorTimer Context::every(Nanoseconds interval, std::function<void()> task) const {
+  if (interval <= Nanoseconds::zero())
+    throw_error(ErrorCode::kInvalidArgument, "{}: the interval of a timer must be above zero",
+                self_.label);
+  return {host_.options().timers, host_.mailbox(), interval, interval, std::move(task)};
+}
+
 void Context::on_activity(std::function<ActorActivity()> activity) const {
   host_.on_activity(std::move(activity));
 }

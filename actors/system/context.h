@@ -10,6 +10,7 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
+#include "actors/system/actor_timer.h"
 #include "actors/system/survey.h"
 #include "core/base/clock.h"
 #include "core/codec/codec.h"
@@ -109,6 +110,11 @@ class Context final {
   void on_activity(std::function<ActorActivity()> activity) const;
   /// Returns the log of this process. Several actors share it: name the actor in each line.
   const Log& log() const;
+  /// Runs `task` after `time`, as long as the returned timer lives.
+  ActorTimer after(Nanoseconds time, std::function<void()> task) const;
+  /// Runs `task` every `interval`, first after one interval. A task that is late, as the actor was
+  /// busy, runs once. Throws Error(kInvalidArgument) unless the interval is above zero.
+  ActorTimer every(Nanoseconds interval, std::function<void()> task) const;
   /// Suspends a handler: co_await context.sleep(10ms).
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 

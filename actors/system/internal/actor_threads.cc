@@ -54,11 +54,13 @@ std::shared_ptr<ActorThreads::Work> ActorThreads::next(std::uint64_t number) {
   const auto has_work = [this] { return !queue_.empty() || stopping_; };
   const auto is_surplus = [this] { return threads_.size() > options_.kept; };
   ++idle_;
-  bool in_time = true;
-  do {
-    if (is_surplus()) in_time = changed_.wait_for(lock, options_.idle_for, has_work);
-    else changed_.wait(lock, has_work);
-  } while (!in_time && !is_surplus());
+  while (!has_work()) {
+    if (!is_surplus()) {
+      changed_.wait(lock);
+    } else if (!changed_.wait_until(lock, SteadyClock().now() + options_.idle_for)) {
+      if (!has_work() && is_surplus()) break;
+    }
+  }
   --idle_;
   if (!queue_.empty()) {
     auto work = std::move(queue_.front());
