@@ -322,13 +322,17 @@ void ActorHost::finished(const std::shared_ptr<Frame>& frame) {
 }
 
 void ActorHost::refuse_waiting() {
-  for (const Envelope& envelope : mailbox_->close())
+  const auto waiting = mailbox_->close();
+  if (waiting.empty()) return;
+  const auto reason = exit_reason();
+  const Error refusal =
+      reason ? ended_error(options_.self.label, *reason)
+             : Error(ErrorCode::kCancelled,
+                     fmt::format("{} was stopped; the call was not started", options_.self.label));
+  for (const Envelope& envelope : waiting)
     if (envelope.call.id != 0)
       envelope.route->reply(
-          {envelope.call.id,
-           Error(ErrorCode::kCancelled,
-                 fmt::format("{} was stopped; the call was not started", options_.self.label))
-               .from(options_.self.process.name, options_.self.label)},
+          {envelope.call.id, Error(refusal).from(options_.self.process.name, options_.self.label)},
           true);
 }
 
@@ -368,7 +372,28 @@ ProcessId ActorHost::change_owner(ProcessId owner) {
   return std::exchange(owner_, owner);
 }
 
-void ActorHost::stop() {
+Error ended_error(const std::string& label, const std::string& reason) {
+  return Error(ErrorCode::kNotFound,
+               fmt::format("{} has ended: {}; the call was not started", label, reason));
+}
+
+void ActorHost::stop() { begin_stop(nullptr); }
+
+void ActorHost::exit(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    exit_reason_ = reason;
+  }
+  begin_stop(current_call());
+}
+
+std::optional<std::string> ActorHost::exit_reason() const {
+  const std::lock_guard lock(mutex_);
+  return exit_reason_;
+}
+
+void ActorHost::begin_stop(const CallFrame* spared) {
   std::vector<std::shared_ptr<Frame>> running;
   {
     const std::lock_guard lock(mutex_);
@@ -377,7 +402,8 @@ void ActorHost::stop() {
   }
   stop_source_.request_stop();
   mailbox_->request_stop();  // first, so that no waiting call begins when another one ends
-  for (const auto& frame : running) frame->cancel();
+  for (const auto& frame : running)
+    if (frame.get() != spared) frame->cancel();
   options_.timers.run_after(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
 }
 

@@ -69,6 +69,10 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   /// Rejects new calls, cancels running ones, which get `kStopGrace` to end, and destroys the
   /// actor.
   void stop();
+  /// Like stop(), but lets the handler that runs on this thread end. See Context::exit().
+  void exit(const std::string& reason);
+  /// Returns the reason with which the actor ended itself, if it did.
+  std::optional<std::string> exit_reason() const;
   /// Runs `then` once the actor has ended; at once if it has already.
   void when_ended(std::function<void()> then);
   bool ended() const;
@@ -110,6 +114,8 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
  private:
   class Frame;
   class BlockingCall;
+  /// Requests the end, and cancels the running calls but `spared`.
+  void begin_stop(const CallFrame* spared);
   CallFrame* current_call() const {
     CallFrame* const here = blocking_call();
     return here ? here : current_;
@@ -166,6 +172,7 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   mutable Mutex mutex_;  // guards the members below
   ProcessId owner_;
   bool stopping_ = false;
+  std::optional<std::string> exit_reason_;
   bool ended_ = false;
   mutable Condition changed_;  // signals ended_
   // shared with cancel() while it cancels
@@ -174,5 +181,8 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   std::function<std::vector<std::byte>()> report_;
   std::function<ActorActivity()> activity_;
 };
+
+/// Returns the error of calls of an actor that ended itself.
+Error ended_error(const std::string& label, const std::string& reason);
 
 }  // namespace weft::actors

@@ -42,6 +42,8 @@ Wakeup Context::make_wakeup() const {
   });
 }
 
+void Context::exit(const std::string& reason) const { host_.exit(reason); }
+
 ActorTimer Context::after(Nanoseconds time, std::function<void()> task) const {
   return {host_.options().timers, host_.mailbox(), time, Nanoseconds::zero(), std::move(task)};
 }

@@ -110,6 +110,10 @@ class Context final {
   void on_activity(std::function<ActorActivity()> activity) const;
   /// Returns the log of this process. Several actors share it: name the actor in each line.
   const Log& log() const;
+  /// Ends the actor after the running handler, which may still await. Waiting and later calls fail
+  /// with Error(kNotFound), which has the reason. Other suspended calls are cancelled. This is no
+  /// death: the actor is not restarted. A suspended call is abandoned after 10 s.
+  void exit(const std::string& reason) const;
   /// Runs `task` after `time`, as long as the returned timer lives.
   ActorTimer after(Nanoseconds time, std::function<void()> task) const;
   /// Runs `task` every `interval`, first after one interval. A task that is late, as the actor was

@@ -54,6 +54,9 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   local->open();
   loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
   failures.start();
+  actors.on_exit([this](const ActorHost& actor, const std::string& reason) {
+    incoming.report_exit(actor, reason);
+  });
 }
 
 System::Impl::~Impl() = default;
@@ -236,6 +239,10 @@ std::shared_ptr<const ActorAddress> System::shared_last_known_address(
 
 void System::end_supervision(const ActorAddress& actor, const Error& why) {
   impl_->relocations.unwatch(ActorKey::of(actor), why);
+}
+
+bool System::has_ended(const ActorAddress& actor) const {
+  return impl_->relocations.ended(ActorKey::of(actor));
 }
 
 void System::on_refused(std::function<void(const std::string&)> callback) {

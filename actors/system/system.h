@@ -239,6 +239,8 @@ class System final : public DecodeContext {
   void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now);
   /// Ends the supervision of an actor. Waiting calls fail with `why`.
   void end_supervision(const ActorAddress& actor, const Error& why);
+  /// Returns true if a supervised actor ended itself (Context::exit), or is lost.
+  bool has_ended(const ActorAddress& actor) const;
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
   /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
   /// listen() and connect().

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,6 +65,11 @@ class HostedActors final {
   /// Stops the actors of a lost owner, or keeps them for another owner
   /// (SystemOptions::keep_actors_without_owner).
   void on_owner_lost(ProcessId owner, DisconnectCause how);
+  /// Sets the callback for actors that ended themselves. It runs on their threads. Set it before
+  /// the first spawn.
+  void on_exit(std::function<void(const ActorHost&, const std::string& reason)> callback) {
+    on_exit_ = std::move(callback);
+  }
 
   /// Hosts no more actors, and stops all. Blocks until they have ended; ends the process if one
   /// does not.
@@ -73,7 +79,10 @@ class HostedActors final {
 
  private:
   bool is_closing() const;
-  std::optional<Error> refusal_of(Mailbox::Refusal refusal, const ActorHost* host) const;
+  std::optional<Error> refusal_of(Mailbox::Refusal refusal, ActorId actor,
+                                  const ActorHost* host) const;
+  Error closed_error(ActorId actor, const ActorHost* host) const;
+  void ended(ActorId id);
   void remove(ActorId id);
 
   System& system_;
@@ -84,9 +93,14 @@ class HostedActors final {
   ActorThreads& shared_threads_;
   ActorThreads& blocking_threads_;
   std::vector<Provider> providers_;
+  std::function<void(const ActorHost&, const std::string&)> on_exit_;
 
   mutable Mutex mutex_;                                            // guards the members below
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts_;  // shared with deliveries
+  /// Actors that ended themselves, with the errors of their calls; the last kMaxExits of them.
+  static constexpr std::size_t kMaxExits = 4096;
+  std::unordered_map<ActorId, Error> exits_;
+  std::deque<ActorId> exit_order_;
   std::uint64_t next_id_ = 1;
   bool closing_ = false;
 };

@@ -30,6 +30,9 @@ std::optional<Error> IncomingCalls::answer(const Envelope& envelope) {
       case SystemMethod::kLocate:
         locate(decode<ActorAddress>(call.arguments), answer);
         return std::nullopt;
+      case SystemMethod::kExited:
+        note_exit(decode<ActorExit>(call.arguments), caller);
+        return std::nullopt;
       case SystemMethod::kSpawn: break;
     }
     spawn(decode<SpawnRequest>(call.arguments), caller, answer);
@@ -80,6 +83,20 @@ void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
       reply(error);
     }
   });
+}
+
+void IncomingCalls::report_exit(const ActorHost& actor, const std::string& reason) {
+  ActorExit exit{actor.self(), reason};
+  if (actor.owner() == identity_.id()) return note_exit(exit, identity_.process());
+  if (const auto link = links_.find(actor.owner()))
+    link->send({system_call(SystemMethod::kExited, encode(exit)), nullptr});
+}
+
+void IncomingCalls::note_exit(const ActorExit& exit, const ProcessRef& caller) {
+  if (exit.actor.process.id == caller.id)
+    relocations_.end(
+        ActorKey::of(exit.actor),
+        ended_error(exit.actor.label, exit.reason).from(caller.name, exit.actor.label));
 }
 
 void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer) {
