@@ -76,6 +76,8 @@ class Agent final {
   /// Ends the caller's device processes on this host, and reports its end to this head and the
   /// next. Called by an owner that ends without a connection to the head.
   void report_owner_exit(const RunResult& end);
+  /// Returns the head that this host has joined, for the device processes here.
+  ProcessRef joined_head() const { return head_.process(); }
   /// Does nothing. A reply proves that the agent responds.
   void ping() {}
   /// Returns whether the agent of another host answers ping() within 2 s. Called by the head.
@@ -105,7 +107,8 @@ class Agent final {
       on<&Agent::drain>("drain", urgent), on<&Agent::shut_down>("shut_down", urgent),
       on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent),
       on<&Agent::are_running>("are_running", urgent),
-      on<&Agent::report_owner_exit>("report_owner_exit", urgent));
+      on<&Agent::report_owner_exit>("report_owner_exit", urgent),
+      on<&Agent::joined_head>("joined_head", urgent));
 
  private:
   void check_called_locally() const;

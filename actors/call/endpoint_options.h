@@ -38,7 +38,8 @@ constexpr MethodDeadline deadline(Nanoseconds within) {
   return {within};
 }
 
-/// Options of a method, as on() gets them.
+/// Options of a method, as on() gets them. on() also checks them: a failed assertion here would make
+/// Clang report more errors than one.
 template <typename... Options>
 struct OptionsOfMethod final {
   template <typename Option>
@@ -49,17 +50,10 @@ struct OptionsOfMethod final {
       std::is_same_v<Option, Concurrent> || std::is_same_v<Option, Blocking> ||
       std::is_same_v<Option, MethodDeadline>;
 
-  static_assert((... && kIsOption<Options>),
-                "an option of a method is `urgent`, `idempotent`, `concurrent`, `blocking` or "
-                "`deadline(time)`");
-  static_assert(!(kHas<Urgent> && kHas<Blocking>),
-                "a method cannot be `urgent` and `blocking`: urgent calls run on the actor's "
-                "thread, which must not block");
-  static_assert(!(kHas<Urgent> && kHas<Concurrent>),
-                "a method cannot be `urgent` and `concurrent`: urgent calls interleave with all "
-                "others");
-  static_assert(!(kHas<Concurrent> && kHas<Blocking>),
-                "a method cannot be `concurrent` and `blocking`: a blocking handler runs alone");
+  static constexpr bool kAllAreOptions = (... && kIsOption<Options>);
+  static constexpr bool kUrgent = kHas<Urgent>;
+  static constexpr bool kConcurrent = kHas<Concurrent>;
+  static constexpr bool kBlocking = kHas<Blocking>;
 
   /// Returns the method's deadline, or `otherwise` if it has none.
   static constexpr Nanoseconds deadline_or(Nanoseconds otherwise, const Options&... options) {

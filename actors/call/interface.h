@@ -24,11 +24,24 @@ struct FixedString {
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-/// Class, result type and parameter types of a pointer to a handler.
+/// Class, result type and parameter types of a pointer to a handler. Other pointers have kIsMethod
+/// false; checks report them.
 template <typename Pointer>
-struct MemberTraits;
+struct MemberTraits {
+  static constexpr bool kIsMethod = false;
+  using Class = void;
+  using Returned = void;
+  using Parameters = std::tuple<>;
+  using Arguments = std::tuple<>;
+};
+template <typename R, typename C>
+requires std::is_object_v<R>
+struct MemberTraits<R C::*> : MemberTraits<void> {
+  using Returned = R;
+};
 template <typename R, typename C, typename... As>
 struct MemberTraits<R (C::*)(As...)> {
+  static constexpr bool kIsMethod = true;
   using Class = C;
   using Returned = R;
   using Parameters = std::tuple<As...>;
@@ -62,6 +75,8 @@ template <auto Member>
 using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
+template <auto Member>
+inline constexpr bool kIsMethod = MemberTraits<decltype(Member)>::kIsMethod;
 
 /// Entry of an interface: a handler and its name on the wire.
 template <auto Member>
@@ -77,15 +92,28 @@ struct Endpoint {
 /// `options`: urgent, idempotent, concurrent, blocking, deadline(time), as far as they combine.
 template <auto Member, typename... Options>
 constexpr Endpoint<Member> on(const char* name, Options... options) {
+  static_assert(kIsMethod<Member>,
+                "an endpoint is a method of the actor class: write on<&T::method>(\"method\"), "
+                "without static, volatile, & and && at the method");
   using All = OptionsOfMethod<Options...>;
-  constexpr bool is_blocking = All::template kHas<Blocking>;
-  static_assert(!is_blocking || !is_task<typename MemberTraits<decltype(Member)>::Returned>,
+  static_assert(All::kAllAreOptions,
+                "an option of a method is `urgent`, `idempotent`, `concurrent`, `blocking` or "
+                "`deadline(time)`");
+  static_assert(!(All::kUrgent && All::kBlocking),
+                "a method cannot be `urgent` and `blocking`: urgent calls run on the actor's "
+                "thread, which must not block");
+  static_assert(!(All::kUrgent && All::kConcurrent),
+                "a method cannot be `urgent` and `concurrent`: urgent calls interleave with all "
+                "others");
+  static_assert(!(All::kConcurrent && All::kBlocking),
+                "a method cannot be `concurrent` and `blocking`: a blocking handler runs alone");
+  static_assert(!All::kBlocking || !is_task<typename MemberTraits<decltype(Member)>::Returned>,
                 "a `blocking` method must return its result, not a task: it may wait with get()");
   return {name,
-          All::template kHas<Urgent>,
+          All::kUrgent,
           All::template kHas<Idempotent>,
-          All::template kHas<Concurrent>,
-          is_blocking,
+          All::kConcurrent,
+          All::kBlocking,
           All::deadline_or(kDefaultDeadline, options...)};
 }
 
@@ -119,14 +147,22 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  Interface<Name, Version, Members...> made{{list.name...},          {list.is_urgent...},
-                                            {list.is_idempotent...}, {list.is_concurrent...},
-                                            {list.is_blocking...},   {list.deadline...}};
-  for (std::size_t i = 0; i < sizeof...(Members); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (std::string_view(made.names[i]) == made.names[j])
-        throw "an interface has two methods of the same name";
-  return made;
+  return {{list.name...},          {list.is_urgent...},   {list.is_idempotent...},
+          {list.is_concurrent...}, {list.is_blocking...}, {list.deadline...}};
+}
+
+/// Result of interface() with entries that are no endpoints; a static assertion reports them.
+struct RejectedInterface {};
+template <typename Entry>
+inline constexpr bool kIsEndpoint = false;
+template <auto Member>
+inline constexpr bool kIsEndpoint<Endpoint<Member>> = true;
+template <FixedString Name, std::uint32_t Version, typename... Entries>
+requires(!(true && ... && kIsEndpoint<Entries>)) constexpr RejectedInterface interface(Entries...) {
+  static_assert((true && ... && kIsEndpoint<Entries>),
+                "an entry of an interface is no endpoint: write actors::interface<\"name\", "
+                "1>(actors::on<&T::method>(\"method\"), ...)");
+  return {};
 }
 
 /// Constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
@@ -142,10 +178,14 @@ struct ConstructorArguments<T> {
 template <typename T>
 using ConstructorArgumentsOf = typename ConstructorArguments<T>::Type;
 
+namespace internal {
+
 template <typename T>
-concept ActorClass = std::is_class_v<T> && requires {
-  T::endpoints.names;
-};
+struct ActorCheck;
+template <typename T, auto Member>
+struct CallCheck;
+
+}  // namespace internal
 
 template <typename R>
 struct ResultFingerprint {
@@ -172,24 +212,31 @@ constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, 
 
 /// Returns a hash of the interface's name and version, of the methods' names, urgency, arguments
 /// and results, and of the constructor's arguments. Evaluated at compile time.
-template <ActorClass T>
+template <typename T>
 constexpr std::uint64_t interface_fingerprint() {
-  return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+  if constexpr (internal::ActorCheck<T>::value)
+    return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+  else return 0;
 }
 
-template <ActorClass T>
+template <typename T>
 InterfaceVersion interface_version() {
-  using List = std::remove_cvref_t<decltype(T::endpoints)>;
-  return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
+  if constexpr (internal::ActorCheck<T>::value) {
+    using List = std::remove_cvref_t<decltype(T::endpoints)>;
+    return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
+  } else {
+    return {};
+  }
 }
 
 /// Returns the handler's index on the wire.
 template <typename T, auto Member>
 constexpr std::uint32_t method_index() {
-  using List = std::remove_cvref_t<decltype(T::endpoints)>;
-  constexpr std::size_t index = List::template index_of<Member>();
-  static_assert(index < List::kSize, "this method is not in the actor's `endpoints` list");
-  return static_cast<std::uint32_t>(index);
+  if constexpr (internal::CallCheck<T, Member>::value)
+    return static_cast<std::uint32_t>(T::endpoints.template index_of<Member>());
+  else return 0;
 }
 
 }  // namespace weft::actors
+
+#include "actors/call/class_check.h"

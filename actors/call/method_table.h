@@ -76,10 +76,16 @@ constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
   return {entry(&invoke_method<T, Members>)...};
 }
 
+template <typename T>
+constexpr auto make_method_table() {
+  if constexpr (ActorCheck<T>::value) return make_method_table<T>(T::endpoints);
+  else return std::array<MethodEntry, 0>();
+}
+
 }  // namespace internal
 
 /// Handlers of T in the order of T::endpoints.
-template <ActorClass T>
-inline constexpr auto kMethodTable = internal::make_method_table<T>(T::endpoints);
+template <typename T>
+inline constexpr auto kMethodTable = internal::make_method_table<T>();
 
 }  // namespace weft::actors

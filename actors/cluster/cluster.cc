@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "actors/access/user_state.h"
 #include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
+#include "actors/cluster/head_directory.h"
 #include "actors/head/head.h"
 #include "actors/net/network.h"
 #include "actors/supervision/stopped_process.h"
@@ -17,22 +19,14 @@
 namespace weft::actors {
 namespace {
 
-constexpr auto kSpawnWithin = std::chrono::seconds(60);
 /// Time limit for a head that is away: it returns within its grace, or never.
 constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
-constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
 /// Time for the head and the agents to check their processes.
 constexpr auto kLooksWithin = std::chrono::seconds(2);
 constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
-
-std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
-  std::vector<ProcessRef> addresses;
-  for (const DeviceProcess& device : mesh.processes) addresses.push_back(device.process);
-  return addresses;
-}
 
 }  // namespace
 
@@ -54,6 +48,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
              {},
              [this](const Error& error) { lost(error); }}),
       leaving_(head_),
+      published_(system, head_),
       actions_(make_actions()),
       supervisor_(*actions_) {
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
@@ -76,8 +71,12 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
               lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
             },
             [this](bool now) { return cancelled(now); },
-            [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
+            [this](const std::string& host, const std::string& why) { host_leaves(host, why); },
+            [this, &context](std::string name) {
+              return stop_published(context, std::move(name));
+            }});
   });
+  directory_ = host_directory(system_, [this]() -> task<ProcessRef> { co_return head_.process(); });
   binding_.emplace(ear_, *this);
   head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
@@ -86,10 +85,12 @@ Cluster::~Cluster() {
   const std::optional<Error> failed = failures_.first();
   report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
   binding_.reset();
-  try {
-    watcher_.stop().get();
-  } catch (const Error&) {
-    // The system has already stopped the watcher.
+  for (Future<void>& stopped : std::array{watcher_.stop(), directory_.stop()}) {
+    try {
+      stopped.get();
+    } catch (const Error&) {
+      // The system has already stopped the actor.
+    }
   }
   // The head releases remaining meshes as soon as the connection ends.
 }
@@ -99,11 +100,13 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   const RunDescription& run = options_.description;
   offer.run = run.id();
   offer.replaces_driver = run.restart_count > 0;
+  offer.is_keeper = options_.is_keeper;
   offer.held_meshes = meshes_.keys();
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
   JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
-  asked.tell<&Head::describe_run>(options_.description);
+  if (!options_.is_keeper) asked.tell<&Head::describe_run>(options_.description);
+  published_.send_all(asked);
   return joined;
 }
 
@@ -196,77 +199,10 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
   }
 }
 
-MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
-  // Processes whose answer was lost are released when this program reconnects.
-  return head_.ask<MeshProcesses>(
-      kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
-        MeshProcesses started = head.call<&Head::spawn>(request).get();
-        // After a loss, this program may have told the head that it does not have the mesh.
-        if (!meshes_.add_if([&] { return head_.losses() == losses; }, started))
-          throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
-        return started;
-      });
-}
-
-Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
-                                   const MeshPlacement& where) {
-  failures_.check_spawn();
-  const MeshProcesses started = spawn_processes(request_of(name, shape, where));
-  if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
-  return {started.key, addresses_of(started)};
-}
-
-std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& name,
-                                                          std::int64_t size) {
-  const auto left = meshes_.take_inherited(name);
-  if (!left) return std::nullopt;
-  if (std::ssize(left->processes) == size) return Acquired{left->key, addresses_of(*left)};
-  release(left->key);
-  return std::nullopt;
-}
-
-MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
-                                const MeshPlacement& where) const {
-  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
-  request.environment.insert(request.environment.end(), where.environment.begin(),
-                             where.environment.end());
-  request.memory_cap = options_.memory_cap;
-  request.places = where.places;
-  request.run = system_.options().run;
-  return request;
-}
-
 DeviceSnapshot Cluster::places() {
   return head_.ask<DeviceSnapshot>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
     return head.call<&Head::device_snapshot>().get();
   });
-}
-
-Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
-                                   const MeshPlacement& where,
-                                   const std::set<std::uint32_t>& broken) {
-  const MeshRenewal renewal{
-      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
-  return head_.ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
-    const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
-    const MeshProcesses members{mesh.key, mesh.processes};
-    meshes_.replace(key, members);
-    Replaced replaced{mesh.key, addresses_of(members), {{}, {}, mesh.problem, mesh.code}};
-    for (const DeviceProcess& process : mesh.processes)
-      if (process.process.id == ProcessId()) replaced.renewed.missing.insert(process.rank);
-    return replaced;
-  });
-}
-
-void Cluster::release(const MeshKey& key) {
-  // After the release nobody would report why a device of the mesh was lost.
-  failures_.wait_for_explanation();
-  if (!meshes_.remove(key) || failures_.is_cluster_lost()) return;
-  try {
-    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
-  } catch (const Error&) {
-    // A head that is away learns of it when this program reconnects or has ended.
-  }
 }
 
 DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {

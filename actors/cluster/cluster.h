@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/blocking_work.h"
 #include "actors/cluster/data_networks.h"
 #include "actors/cluster/failure_record.h"
 #include "actors/cluster/head_link.h"
@@ -19,6 +20,7 @@
 #include "actors/cluster/mesh_registry.h"
 #include "actors/cluster/mesh_supervisor.h"
 #include "actors/cluster/operator_reports.h"
+#include "actors/cluster/published_actors.h"
 #include "actors/cluster/revocable_target.h"
 #include "actors/cluster/run_events.h"
 #include "actors/cluster/spawn_options.h"
@@ -44,6 +46,8 @@ struct ClusterOptions {
   std::function<void(const Error&)> on_lost = {};
   /// Description of the run for `weft runs`.
   RunDescription description = {};
+  /// True for the owner of the actors that outlive runs; see Keeper.
+  bool is_keeper = false;
   /// Called by `weft cancel`: ends this program like an interruption, or at once, and returns what
   /// it does until then. Must not block. Empty: the program cannot be cancelled.
   std::function<std::string(bool now)> on_cancel = {};
@@ -71,6 +75,8 @@ class Cluster final {
   const MeshRegistry& meshes() const { return meshes_; }
   /// Returns the failures of this owner's meshes.
   FailureRecord& failures() { return failures_; }
+  /// Returns the connection to the head.
+  HeadLink& head() { return head_; }
   /// Returns the hosts that leave the cluster.
   LeavingHosts& leaving_hosts() { return leaving_; }
   ClusterStatus status();
@@ -102,21 +108,29 @@ class Cluster final {
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
                      const SpawnOptions& options, Args&&... args) {
-    const auto left = options.supervised() ? adopt_processes(name, shape.size()) : std::nullopt;
-    const Acquired acquired = left ? *left : acquire(name, shape, options.place);
-    key = acquired.key;
-    if (options.supervised()) supervisor_.add(acquired.key, options);
-    return guarded(acquired.key, [&] {
-      SpawnedActors actors{interface_version<T>(), name, shape,
-                           encode(ConstructorArgumentsOf<T>(std::forward<Args>(args)...))};
-      actors = left ? system_.adopt_actors(std::move(actors), acquired.processes)
-                    : system_.spawn_actors(std::move(actors), acquired.processes);
-      if (options.supervised()) actors = supervise(acquired.key, std::move(actors));
-      ActorMesh<T> mesh(system_.handle_of<T>(actors));
-      mesh.on_stopping([this, key = acquired.key] { supervisor_.end(key); });
-      mesh.on_stopped([this, key = acquired.key] { release_last(key); });
-      return mesh;
-    });
+    SpawnedActors wanted{interface_version<T>(), name, shape,
+                         internal::encode_constructor_arguments<T>(std::forward<Args>(args)...)};
+    if (const auto other = find_or_keep(wanted, options)) return use_existing<T>(*other);
+    const SpawnedActors actors = spawn_actors(key, std::move(wanted), options);
+    ActorMesh<T> mesh(system_.handle_of<T>(actors));
+    mesh.on_stopping([this, spawned = key] { supervisor_.end(spawned); });
+    mesh.on_stopped([this, spawned = key] { release_last(spawned); });
+    return mesh;
+  }
+  /// Like spawn(), for a class of actors that only the device processes know. The caller stops the
+  /// actors, by their name.
+  SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
+
+  /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
+  /// is there. Throws Error(kNotFound) after `within`; see System::find().
+  template <typename T>
+  ActorRef<T> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return system_.find<T>(name, within).get();
+  }
+  /// Like find(), for all actors of a mesh.
+  template <typename T>
+  MeshRef<T> find_mesh(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return system_.find_mesh<T>(name, within).get();
   }
 
   /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
@@ -143,13 +157,15 @@ class Cluster final {
                     const std::set<std::uint32_t>& broken, Args&&... args) {
     Replaced replaced = replace(key, mesh.shape(), where, broken);
     key = replaced.key;
-    mesh.on_stopped([this, key] { release(key); });
+    mesh.on_stopped([this, key] { release_last(key); });
+    publish(key, mesh);
     if (!replaced.renewed.missing.empty()) return std::move(replaced.renewed);
     for (std::size_t rank = 0; rank < replaced.processes.size(); ++rank)
       if (replaced.processes[rank].id != mesh.addresses()[rank].process.id)
         replaced.renewed.fresh.insert(static_cast<std::uint32_t>(rank));
     mesh.renew(
         system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
+    publish(key, mesh);
     return std::move(replaced.renewed);
   }
 
@@ -162,7 +178,8 @@ class Cluster final {
     if (!left) return std::nullopt;
     key = left->key;
     ActorMesh<T> mesh = system_.adopt_mesh<T>(name, shape, left->processes);
-    mesh.on_stopped([this, key = left->key] { release(key); });
+    mesh.on_stopped([this, key = left->key] { release_last(key); });
+    publish(key, mesh);
     return mesh;
   }
 
@@ -194,6 +211,33 @@ class Cluster final {
     MeshKey key;
     std::vector<ProcessRef> processes;
   };
+  template <typename T>
+  void publish(const MeshKey& key, const ActorMesh<T>& mesh) {
+    SpawnedActors actors{interface_version<T>(), mesh.name(), mesh.shape(), {}};
+    for (ActorAddress& address : mesh.addresses())
+      actors.addresses.push_back(std::make_shared<const ActorAddress>(std::move(address)));
+    published_.publish(key, actors);
+  }
+  /// Actors of another owner, and the name by which any process finds them.
+  struct OtherActors {
+    std::string full_name;
+    NamedActors actors;
+  };
+  /// Returns actors that this object does not own: existing ones, or new ones of the cluster.
+  /// nullopt: the options ask for neither.
+  std::optional<OtherActors> find_or_keep(const SpawnedActors& wanted, const SpawnOptions& options);
+  /// Returns the actors of a name; nullopt if there are none. Throws Error(kFailedPrecondition) if
+  /// their shape differs.
+  std::optional<NamedActors> find_existing(const std::string& name, const MeshShape& shape);
+  /// Has the keeper spawn actors.
+  NamedActors keep(const SpawnedActors& wanted, const SpawnOptions& options);
+  template <typename T>
+  ActorMesh<T> use_existing(const OtherActors& other) {
+    return ActorMesh<T>(internal::handle_of_found<T>(system_, other.actors),
+                        [this, name = other.full_name] { request_stop(name); });
+  }
+  /// Has the owner of a name stop its actors. Blocks until they have ended.
+  void request_stop(const std::string& name);
   Acquired acquire(const std::string& name, const MeshShape& shape, const MeshPlacement& where);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
@@ -222,6 +266,9 @@ class Cluster final {
   JoinReply register_driver(const ProcessRef& head);
   std::string cancelled(bool now);
   void host_leaves(const std::string& host, const std::string& why);
+  /// Stops the actors of a name, as an operator asks.
+  task<void> stop_published(Context& context, std::string name);
+  void end_published(const PublishedActors::Published& published);
   void head_away(const std::string& how);
   void head_back(const JoinReply& joined, Nanoseconds away);
   MeshProcesses spawn_processes(const MeshRequest& request);
@@ -239,17 +286,6 @@ class Cluster final {
   /// Throws the incident of `key` in place of `error`, if there is one or it arrives soon.
   [[noreturn]] void rethrow(const MeshKey& key, const Error& error);
 
-  template <typename F>
-  auto guarded(const MeshKey& key, F&& make) {
-    std::optional<Error> error;
-    try {
-      return make();
-    } catch (const Error& thrown) {
-      error = thrown;
-    }
-    rethrow(key, *error);
-  }
-
   System& system_;
   const ClusterOptions options_;
   RevocableTarget<Cluster> ear_;
@@ -264,8 +300,11 @@ class Cluster final {
   DataNetworks networks_;
   HeadLink head_;
   LeavingHosts leaving_;
+  PublishedActors published_;
+  ActorRef<Directory> directory_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;
+  BlockingWork stops_;  // stop_published()
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

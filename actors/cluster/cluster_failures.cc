@@ -47,7 +47,9 @@ class Cluster::Actions final : public SupervisorActions {
   }
   SpawnedActors respawn(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
                         const RestartInfo& info) override {
-    return cluster_.system_.spawn_actors(actors, processes, info);
+    SpawnedActors spawned = cluster_.system_.spawn_actors(actors, processes, info);
+    cluster_.published_.republish(spawned);
+    return spawned;
   }
   void restart_begins(const ActorAddress& actor) override {
     cluster_.system_.restart_begins(actor);
@@ -83,6 +85,7 @@ SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors) {
     system_.supervise(owned);
     actor = std::make_shared<const ActorAddress>(std::move(owned));
   }
+  published_.publish(key, actors);
   supervisor_.begin(key, actors);
   if (const MeshFailure lost = lost_actors(key, actors); !lost.dead.empty())
     supervisor_.failed(lost);
@@ -110,6 +113,7 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
 }
 
 void Cluster::release_last(const MeshKey& spawned) {
+  published_.withdraw(spawned);
   release(supervisor_.forget(spawned).value_or(spawned));
 }
 

@@ -14,6 +14,13 @@
 
 namespace weft::actors {
 
+/// Executable of device processes.
+struct DeviceExecutable {
+  std::string path;  ///< On their hosts.
+  std::string sha256;
+  std::uint64_t memory_cap = 0;  ///< Limit of each process, in bytes; 0: none.
+};
+
 /// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
 /// the order of joining.
 struct MeshPlacement {
@@ -22,6 +29,8 @@ struct MeshPlacement {
   std::vector<std::string> environment = {};
   /// Device of each process that is to start, by rank; empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
+  /// Absent: that of the cluster.
+  std::optional<DeviceExecutable> executable = {};
 };
 
 /// Policy for the death of a process of a mesh. A restarted actor is constructed with the
@@ -38,6 +47,18 @@ inline constexpr OnFailure one_for_one = OnFailure::kOneForOne;
 inline constexpr OnFailure one_for_all = OnFailure::kOneForAll;
 inline constexpr OnFailure rest_for_one = OnFailure::kRestForOne;
 
+/// Time for which actors live.
+enum class Lifetime : std::uint8_t {
+  kRun,      ///< Until their ActorMesh or OwnedActor is destroyed.
+  kCluster,  ///< Until they are stopped, or the cluster is. The head owns and restarts them.
+};
+
+/// What spawn() does if its run has actors of that name already.
+enum class IfExists : std::uint8_t {
+  kFail,  ///< Throws Error(kAlreadyExists).
+  kUse,   ///< Returns a handle of them, which must have the same class and shape.
+};
+
 /// Options of Cluster::spawn(). A value.
 ///
 ///   cluster.spawn<Counter>("hits", {.restarts = 3});
@@ -53,6 +74,11 @@ struct SpawnOptions {
   /// Decides for each incident in place of `on_failure`. Runs on a thread of the cluster. An
   /// exception escalates. Empty: none.
   std::function<OnFailure(const Incident&)> decide = {};
+
+  IfExists if_exists = IfExists::kFail;
+  /// With kCluster the name is unique among the actors of the cluster, and `decide` and devices in
+  /// `place` cannot be given.
+  Lifetime lifetime = Lifetime::kRun;
 
   static constexpr std::size_t kDefaultRestarts = 3;
   /// Returns whether a death concerns this mesh alone, as its policy says. Without a policy the

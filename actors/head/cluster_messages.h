@@ -129,9 +129,11 @@ struct OwnerRegistration {
   std::vector<MeshKey> held_meshes = {};  ///< Meshes that it has, if it reconnects.
   std::string run = {};                   ///< Machine and folder of its results; may be empty.
   bool replaces_driver = false;  ///< True if the former driver of that run has been reaped.
+  /// True for the owner of the actors that outlive runs, which replaces the former one.
+  bool is_keeper = false;
   static constexpr auto fields = weft::fields(
       &OwnerRegistration::name, &OwnerRegistration::pid, &OwnerRegistration::held_meshes,
-      &OwnerRegistration::run, &OwnerRegistration::replaces_driver);
+      &OwnerRegistration::run, &OwnerRegistration::replaces_driver, &OwnerRegistration::is_keeper);
 };
 
 /// Death of a host's agent, reported by the agent's parent.

@@ -41,6 +41,14 @@ void check_row(const MeshRow& row) {
                   process.rank);
 }
 
+void check_row(const ActorRow& row) {
+  const NamedActors& actors = row.actors;
+  actors.shape.check();
+  if (std::cmp_not_equal(actors.shape.size(), actors.addresses.size()))
+    throw_error(ErrorCode::kDataLoss, "actors named '{}' of {} ranks with {} addresses",
+                actors.name, actors.shape.size(), actors.addresses.size());
+}
+
 bool is_on_this_machine(const HostRegistration& host) { return host.machine == machine_name(); }
 
 }  // namespace weft::actors

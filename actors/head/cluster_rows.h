@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/head/actor_messages.h"
 #include "actors/head/cluster_messages.h"
 
 namespace weft::actors {
@@ -43,10 +44,29 @@ struct MeshRow {
                    &MeshRow::releasing);
 };
 
+/// Earlier incarnation of a named actor.
+struct FormerActor {
+  ProcessId process;
+  ActorId actor;
+  std::uint32_t rank = 0;
+  static constexpr auto fields =
+      weft::fields(&FormerActor::process, &FormerActor::actor, &FormerActor::rank);
+};
+
+/// Name of actors, which is the name of their mesh.
+struct ActorRow {
+  ProcessId owner;
+  NamedActors actors;
+  std::vector<FormerActor> former;  ///< The latest last.
+  static constexpr auto fields =
+      weft::fields(&ActorRow::owner, &ActorRow::actors, &ActorRow::former);
+};
+
 /// Throws Error(kDataLoss) for a row that no head has written, such as one with a rank outside the
 /// mesh.
 void check_row(const HostRow& row);
 void check_row(const MeshRow& row);
+void check_row(const ActorRow& row);
 
 /// Returns whether a host runs on the machine of this process.
 bool is_on_this_machine(const HostRegistration& host);

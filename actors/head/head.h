@@ -7,6 +7,8 @@
 
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
+#include "actors/head/actor_directory.h"
+#include "actors/head/actor_messages.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/device_allocator.h"
 #include "actors/head/device_watch.h"
@@ -16,6 +18,7 @@
 #include "actors/head/host_changes.h"
 #include "actors/head/host_logs.h"
 #include "actors/head/host_table.h"
+#include "actors/head/kept_actors.h"
 #include "actors/head/local_calls.h"
 #include "actors/head/mesh_epochs.h"
 #include "actors/head/mesh_releases.h"
@@ -97,6 +100,26 @@ class Head final {
     return device_watch_.wait_for_change(seen, within_ns);
   }
 
+  // Names of actors: ActorDirectory.
+  void publish_actors(NamedActors actors) { directory_.publish(caller(), std::move(actors)); }
+  void withdraw_actors(const std::string& name) {
+    directory_.withdraw(caller(), name);
+    kept_.forget(caller(), name);
+  }
+  task<NamedActors> find_actors(FindActors request) {
+    return directory_.find(caller(), std::move(request));
+  }
+  task<ActorAddress> locate_actor(LocateActor request) {
+    return directory_.locate(std::move(request));
+  }
+  std::vector<ActorStatus> actors() const { return directory_.statuses(); }
+  task<void> stop_actors(std::string name) { return directory_.stop(caller(), std::move(name)); }
+
+  // Actors that outlive runs: KeptActorsTable.
+  task<ProcessRef> keeper() { return kept_.keeper(); }
+  void keep_actors(const KeptActors& actors) { kept_.keep(caller(), actors); }
+  std::vector<KeptActors> kept_actors() const { return kept_.all(caller()); }
+
   // Observers and operators: HostTable, EventLog, RunControl, OwnerTable, HeadToken, Shutdown.
   /// Returns hosts, meshes, owners and runs as they are now.
   ClusterStatus status();
@@ -160,7 +183,13 @@ class Head final {
       on<&Head::device_snapshot>("device_snapshot", urgent),
       on<&Head::wait_for_change>("wait_for_change", urgent),
       on<&Head::has_dead_process>("has_dead_process", urgent),
-      on<&Head::report_owner_exit>("report_owner_exit", urgent));
+      on<&Head::report_owner_exit>("report_owner_exit", urgent),
+      on<&Head::publish_actors>("publish_actors", urgent),
+      on<&Head::withdraw_actors>("withdraw_actors", urgent),
+      on<&Head::find_actors>("find_actors", urgent),
+      on<&Head::locate_actor>("locate_actor", urgent), on<&Head::actors>("actors", urgent),
+      on<&Head::stop_actors>("stop_actors", urgent), on<&Head::keeper>("keeper", urgent),
+      on<&Head::keep_actors>("keep_actors", urgent), on<&Head::kept_actors>("kept_actors", urgent));
 
  private:
   ProcessId caller() const { return context_.caller().id; }
@@ -177,9 +206,11 @@ class Head final {
   HostChanges host_changes_;
   HostTable hosts_;
   OwnerTable owners_;
+  ActorDirectory directory_;
   MeshTable meshes_;
   MeshReleases releases_;
   MeshEpochs epochs_;
+  KeptActorsTable kept_;
   RunControl run_control_;
   HeadToken token_;
   Shutdown shutdown_;

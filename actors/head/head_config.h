@@ -31,6 +31,8 @@ struct HeadEvents {
   std::function<void(const std::string& reason)> on_stop;  ///< Called when the process should end.
   /// Replaces the cluster's token. `members` may still prove the former one for a while.
   std::function<TokenRotation(const std::vector<ProcessId>& members)> rotate_token = {};
+  /// Starts the keeper of actors that outlive runs, unless that was done. Must not block.
+  std::function<void()> start_keeper = {};
 };
 
 }  // namespace weft::actors

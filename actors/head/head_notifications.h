@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "actors/call/interface.h"
+#include "actors/call/task.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/system/context.h"
 
@@ -23,6 +25,8 @@ class HeadNotifications final {
     /// Called when a host with a mesh of this program leaves. It waits for
     /// Head::release_leaving_host().
     std::function<void(const std::string& host, const std::string& why)> on_host_leaves;
+    /// Called when an operator stops actors of this program. Returns when they have ended.
+    std::function<task<void>(std::string name)> on_stop_actors;
   };
   HeadNotifications(Context&, Events events) : events_(std::move(events)) {}
 
@@ -32,12 +36,14 @@ class HeadNotifications final {
   void host_leaves(const std::string& host, const std::string& why) {
     events_.on_host_leaves(host, why);
   }
+  task<void> stop_actors(std::string name) { return events_.on_stop_actors(std::move(name)); }
 
   static constexpr auto endpoints =
       interface<"weft.watcher", 1>(on<&HeadNotifications::mesh_failed>("mesh_failed", urgent),
                                    on<&HeadNotifications::cluster_stops>("cluster_stops", urgent),
                                    on<&HeadNotifications::cancel>("cancel", urgent),
-                                   on<&HeadNotifications::host_leaves>("host_leaves", urgent));
+                                   on<&HeadNotifications::host_leaves>("host_leaves", urgent),
+                                   on<&HeadNotifications::stop_actors>("stop_actors", urgent));
 
  private:
   const Events events_;

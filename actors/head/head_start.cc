@@ -7,11 +7,12 @@
 namespace weft::actors {
 
 void read_saved_members(const HeadConfig& config, HostTable& hosts, OwnerTable& owners,
-                        MeshTable& meshes) {
+                        MeshTable& meshes, ActorDirectory& directory) {
   try {
     hosts.read_rows();
     owners.read_rows();
     meshes.read_rows();
+    directory.read_rows();
   } catch (...) {
     throw_error(
         ErrorCode::kDataLoss,

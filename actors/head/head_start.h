@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "actors/head/actor_directory.h"
 #include "actors/head/head_config.h"
 #include "actors/head/host_table.h"
 #include "actors/head/mesh_table.h"
@@ -10,10 +11,10 @@
 
 namespace weft::actors {
 
-/// Fills the tables with the hosts, owners and meshes of the saved state. Throws kDataLoss if it is
-/// damaged.
+/// Fills the tables with the hosts, owners, meshes and named actors of the saved state. Throws
+/// kDataLoss if it is damaged.
 void read_saved_members(const HeadConfig& config, HostTable& hosts, OwnerTable& owners,
-                        MeshTable& meshes);
+                        MeshTable& meshes, ActorDirectory& directory);
 
 /// Returns the event of a head that starts: its address, term, and the members that it waits for.
 std::string start_text(const HeadConfig& config, const StateStore& store, const HostTable& hosts,

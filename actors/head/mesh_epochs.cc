@@ -21,6 +21,7 @@ void MeshEpochs::check_request(const MeshRequest& request, ProcessId owner) cons
                 "actors::Cluster");
   check_name("the name of a mesh", request.mesh);
   request.shape.check();
+  meshes_.check_name_is_free(owner, request.mesh);
   for (const MeshAxis& axis : request.shape.axes())
     check_name("the name of an axis of mesh " + request.mesh, axis.name);
 }

@@ -21,6 +21,10 @@ class MeshOwners {
   virtual std::optional<std::uint64_t> registration(ProcessId process) const = 0;
   /// Returns "run quickstart"; empty if the process is no owner.
   virtual std::string name_of(ProcessId process) const = 0;
+  /// Returns the owner's process if it answers the head.
+  virtual std::optional<ProcessRef> process_of(ProcessId process) const = 0;
+  /// Returns whether an owner is the keeper, whose actors outlive runs.
+  virtual bool is_keeper(ProcessId process) const = 0;
   /// Returns whether an owner is away, so that its meshes may end soon.
   virtual bool any_away() const = 0;
   /// Tells the owner, if it is connected, that its mesh has failed.

@@ -64,6 +64,33 @@ const MeshTable::Mesh* MeshTable::find(const MeshKey& key) const {
   return found == meshes_.end() ? nullptr : &found->second;
 }
 
+std::optional<MeshTable::Member> MeshTable::find_process(ProcessId process) const {
+  if (process == ProcessId()) return std::nullopt;
+  for (const auto& [key, mesh] : meshes_)
+    for (const DeviceProcess& device : mesh.processes)
+      if (device.process.id == process)
+        return Member{mesh.owner, device, mesh.dead.contains(device.rank), mesh.state()};
+  return std::nullopt;
+}
+
+std::map<ProcessId, MeshTable::Member> MeshTable::members() const {
+  std::map<ProcessId, Member> members;
+  for (const auto& [key, mesh] : meshes_)
+    for (const DeviceProcess& device : mesh.processes)
+      members[device.process.id] = {mesh.owner, device, mesh.dead.contains(device.rank),
+                                    mesh.state()};
+  return members;
+}
+
+void MeshTable::check_name_is_free(ProcessId owner, const std::string& name) const {
+  for (const auto& [key, mesh] : meshes_)
+    if (key.name == name && mesh.owner == owner && !mesh.releasing)
+      throw_error(ErrorCode::kAlreadyExists,
+                  "{} has actors named '{}' already (epoch {}, {}); stop them first, take another "
+                  "name, or spawn with .if_exists = kUse",
+                  owners_.name_of(owner), name, key.epoch, mesh.state());
+}
+
 bool MeshTable::owns_any(ProcessId owner) const {
   return std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == owner; });
 }

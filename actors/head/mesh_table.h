@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,19 @@ class MeshTable final {
   const Mesh* find(const MeshKey& key) const;
   bool contains(const MeshKey& key) const { return meshes_.contains(key); }
   std::map<MeshKey, Mesh>& all() { return meshes_; }
+  /// Device process and its mesh.
+  struct Member {
+    ProcessId owner;
+    DeviceProcess device;
+    bool is_dead = false;
+    std::string state;  ///< See Mesh::state().
+  };
+  /// Returns the mesh's process of that id; nullopt if no mesh has it.
+  std::optional<Member> find_process(ProcessId process) const;
+  /// Returns all processes of meshes, by id.
+  std::map<ProcessId, Member> members() const;
+  /// Throws Error(kAlreadyExists) if `owner` has a mesh of that name that is not ending.
+  void check_name_is_free(ProcessId owner, const std::string& name) const;
   bool owns_any(ProcessId owner) const;
   /// Returns whether an owner has a process on a host that is not being ended.
   bool uses_host(ProcessId owner, const std::string& host) const;

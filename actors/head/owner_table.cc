@@ -54,6 +54,21 @@ std::string OwnerTable::name_of(ProcessId process) const {
   return owner == nullptr ? "" : owner->offer.name;
 }
 
+std::optional<ProcessRef> OwnerTable::process_of(ProcessId process) const {
+  return answers(process) ? std::optional(find(process)->process) : std::nullopt;
+}
+
+bool OwnerTable::is_keeper(ProcessId process) const {
+  const Owner* const owner = find(process);
+  return owner != nullptr && owner->offer.is_keeper;
+}
+
+std::optional<ProcessRef> OwnerTable::keeper() const {
+  for (const auto& [id, owner] : owners_)
+    if (owner.offer.is_keeper && !owner.away_since) return owner.process;
+  return std::nullopt;
+}
+
 bool OwnerTable::any_away() const {
   return std::ranges::any_of(owners_,
                              [](const auto& of) { return of.second.away_since.has_value(); });
@@ -74,7 +89,8 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
   JoinReply joined{store_.cluster_id(), store_.term(), grace_.count()};
   // The program is ending, and an agent has told this head how.
   if (!again && runs_.has_reported_end(process.id)) return joined;
-  if (!again && offer.replaces_driver) replace_former_drivers(offer.run, process.id);
+  if (!again && (offer.replaces_driver || offer.is_keeper))
+    replace_former_drivers(offer, process.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[process.id];
   const std::set<MeshKey> held(offer.held_meshes.begin(), offer.held_meshes.end());
@@ -86,7 +102,7 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
   ++owner.registration_count;
   const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
   save(owner);
-  runs_.begin(process, offer.name, offer.pid);
+  if (!offer.is_keeper) runs_.begin(process, offer.name, offer.pid);
   if (!again) log_.record(fmt::format("{} (driver pid {}) started", offer.name, offer.pid));
   else if (away_since)
     log_.record(fmt::format("{} (driver pid {}) reconnected after {:.1f} s", offer.name, offer.pid,
@@ -153,12 +169,14 @@ void OwnerTable::notify_host_leaving(const Owner& owner, const std::string& host
         .tell<&HeadNotifications::host_leaves>(host, why);
 }
 
-void OwnerTable::replace_former_drivers(const std::string& run, ProcessId next) {
+void OwnerTable::replace_former_drivers(const OwnerRegistration& next, ProcessId process) {
   std::vector<ProcessId> dead;
   for (const auto& [id, owner] : owners_)
-    if (!run.empty() && owner.offer.run == run) dead.push_back(id);
+    if (next.is_keeper ? owner.offer.is_keeper : !next.run.empty() && owner.offer.run == next.run)
+      dead.push_back(id);
   for (const ProcessId id : dead) {
-    meshes_.transfer(id, next);
+    meshes_.transfer(id, process);
+    directory_.transfer(id, process);
     remove(id, "has ended; the next driver of its run has connected");
   }
 }
@@ -238,6 +256,7 @@ void OwnerTable::close(const OwnerExit& end) {
 void OwnerTable::remove(ProcessId process, const std::string& how) {
   const OwnerRegistration gone = owners_.at(process).offer;
   runs_.close_unreported(process, how, progress_of(process));
+  directory_.remove_all_of(process);
   owners_.erase(process);
   store_.erase(StateStore::Table::kOwners, row_name(process));
   store_.sync_to_disk();
@@ -262,6 +281,7 @@ void OwnerTable::close_unreported_runs(const std::string& how) {
 std::vector<RunStatus> OwnerTable::statuses() const {
   std::vector<RunStatus> list;
   for (const auto& [id, owner] : owners_) {
+    if (owner.offer.is_keeper) continue;
     RunStatus run{owner.offer.name, owner.offer.pid, owner.progress.has_value(), {}, 0};
     if (owner.progress) {
       run.progress = *owner.progress;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/head/actor_directory.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
 #include "actors/head/event_log.h"
@@ -39,14 +40,15 @@ class OwnerTable final : public MeshOwners {
 
   /// `grace`: time that owners that are away have to reconnect.
   OwnerTable(System& system, const Clock& clock, Nanoseconds grace, const HostTable& hosts,
-             MeshTable& meshes, MeshReleases& releases, RunHistory& runs, StateStore& store,
-             EventLog& log)
+             MeshTable& meshes, MeshReleases& releases, ActorDirectory& directory, RunHistory& runs,
+             StateStore& store, EventLog& log)
       : system_(system),
         clock_(clock),
         grace_(grace),
         hosts_(hosts),
         meshes_(meshes),
         releases_(releases),
+        directory_(directory),
         runs_(runs),
         store_(store),
         log_(log) {}
@@ -86,6 +88,8 @@ class OwnerTable final : public MeshOwners {
   const Owner* find(ProcessId process) const;
   /// Returns all owners by process.
   const std::map<ProcessId, Owner>& all() const { return owners_; }
+  /// Returns the keeper; nullopt if there is none that answers.
+  std::optional<ProcessRef> keeper() const;
   /// Returns whether a process is an owner and is not away.
   bool answers(ProcessId process) const;
   /// Returns the owners for `weft status`.
@@ -93,6 +97,8 @@ class OwnerTable final : public MeshOwners {
 
   std::optional<std::uint64_t> registration(ProcessId process) const override;
   std::string name_of(ProcessId process) const override;
+  std::optional<ProcessRef> process_of(ProcessId process) const override;
+  bool is_keeper(ProcessId process) const override;
   bool any_away() const override;
   void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) override;
   void record_devices(ProcessId owner, const std::vector<RunDevice>& devices) override;
@@ -102,8 +108,9 @@ class OwnerTable final : public MeshOwners {
   /// Returns `wanted`, or "run quickstart#2" if another owner has that name.
   std::string free_name(const std::string& wanted) const;
   /// Removes earlier drivers of the run: `weft run` has seen their end before it started the next
-  /// one. Meshes that were complete go to the next driver.
-  void replace_former_drivers(const std::string& run, ProcessId next);
+  /// one. Or earlier keepers, which have ended with their head. Meshes that were complete go to the
+  /// next driver.
+  void replace_former_drivers(const OwnerRegistration& next, ProcessId process);
   /// Settles the meshes of an owner that has registered. `held`: meshes that it has. If `again`, it
   /// has reconnected. Returns meshes that it takes over from the former driver.
   std::vector<MeshProcesses> settle_meshes(const ProcessRef& process, std::set<MeshKey> held,
@@ -120,6 +127,7 @@ class OwnerTable final : public MeshOwners {
   const HostTable& hosts_;
   MeshTable& meshes_;
   MeshReleases& releases_;
+  ActorDirectory& directory_;
   RunHistory& runs_;
   StateStore& store_;
   EventLog& log_;

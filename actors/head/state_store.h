@@ -63,9 +63,9 @@ class StateStore {
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.
   void raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
-  /// Kind of row: hosts, owners, meshes or runs. Rows have names, are written with the next event
-  /// or by sync_to_disk(), and are there in the next term.
-  enum class Table { kHosts, kOwners, kMeshes, kRuns };
+  /// Kind of row: hosts, owners, meshes, runs, named actors or kept actors. Rows have names, are
+  /// written with the next event or by sync_to_disk(), and are there in the next term.
+  enum class Table { kHosts, kOwners, kMeshes, kRuns, kActors, kKeptActors };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
   std::map<std::string, std::vector<std::byte>> rows(Table table) const;
@@ -100,7 +100,7 @@ class StateStore {
   /// Opens the database. Called again until it succeeds.
   void open();
   /// Version of the tables and of the contents of rows. Files of newer versions are refused.
-  static constexpr std::int64_t kVersion = 2;
+  static constexpr std::int64_t kVersion = 3;
   void check_version();
   void execute(const std::string& sql);
   /// Runs `write` in a transaction: all of it counts, or nothing.

@@ -25,10 +25,10 @@
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/folder.h"
+#include "core/base/nearest.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
 #include "core/config/config_problem.h"
-#include "core/config/nearest.h"
 #include "core/crash/crash_report.h"
 
 namespace weft::actors {

@@ -10,9 +10,9 @@
 
 #include "core/base/error.h"
 #include "core/base/name.h"
+#include "core/base/nearest.h"
 #include "core/base/units.h"
 #include "core/config/config_sections.h"
-#include "core/config/nearest.h"
 
 namespace weft::actors {
 namespace {

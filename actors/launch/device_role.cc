@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actors/agent/agent.h"
+#include "actors/cluster/head_directory.h"
 #include "actors/cluster/head_link.h"
 #include "actors/launch/access_arguments.h"
 #include "actors/launch/child_signals.h"
@@ -97,6 +98,10 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   system.named<Agent>(agent_process, "agent")
       .call<&Agent::device_ready>(arguments.number("slot"), cap)
       .get();
+  host_directory(system, [&system, agent_process]() -> task<ProcessRef> {
+    auto asked = system.named<Agent>(agent_process, "agent").call<&Agent::joined_head>();
+    co_return co_await asked;
+  });
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);

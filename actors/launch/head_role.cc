@@ -11,6 +11,7 @@
 
 #include "actors/access/token.h"
 #include "actors/access/token_rotation.h"
+#include "actors/cluster/keeper.h"
 #include "actors/head/head.h"
 #include "actors/launch/child_report.h"
 #include "actors/launch/child_signals.h"
@@ -19,6 +20,8 @@
 #include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
 #include "core/base/non_blocking_output.h"
+#include "core/base/platform.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 namespace {
@@ -115,6 +118,65 @@ class HeadSignals final {
   std::optional<ChildSignals> with_parent_;
 };
 
+/// Thread on which the keeper of actors that outlive runs starts, once it is needed.
+class KeeperThread final {
+ public:
+  /// `head_system`: the system of the head, which listens at `head`.
+  KeeperThread(System& head_system, const Address& head) : system_(head_system), head_(head) {}
+  ~KeeperThread() { stop(); }
+  KeeperThread(const KeeperThread&) = delete;
+  KeeperThread& operator=(const KeeperThread&) = delete;
+
+  /// Starts it, unless that was done. Does not block.
+  void start() {
+    const std::lock_guard lock(mutex_);
+    if (thread_.joinable() || ending_) return;
+    thread_ = Thread("keeper", ThreadPriority::kOrdinary, [this] { run(); });
+  }
+  /// Ends the keeper, and its actors with it. start() does nothing from now on.
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      if (keeper_) keeper_->stop();
+    }
+    if (thread_.joinable()) thread_.join();
+    keeper_.reset();
+  }
+  bool started() const {
+    const std::lock_guard lock(mutex_);
+    return thread_.joinable();
+  }
+
+ private:
+  void run() {
+    const Log& log = system_.options().log;
+    try {
+      SystemOptions options;
+      options.name = kKeeperName;
+      options.token = system_.token();
+      options.tls = system_.options().tls;
+      options.log = log;
+      auto keeper = std::make_unique<Keeper>(head_, std::move(options));
+      {
+        const std::lock_guard lock(mutex_);
+        if (ending_) return;
+        keeper_ = std::move(keeper);
+      }
+      keeper_->resume();
+    } catch (const Error& error) {
+      log.error("the keeper of actors that outlive runs cannot start: {}", error.describe());
+    }
+  }
+
+  System& system_;
+  const Address head_;
+  mutable Mutex mutex_;
+  bool ending_ = false;             // guarded by mutex_
+  std::unique_ptr<Keeper> keeper_;  // guarded by mutex_; set once
+  Thread thread_;                   // guarded by mutex_
+};
+
 /// Logs which hosts and runs wait for the next head.
 void log_waiting_members(System& system, const HeadRole& role, const Address& address,
                          const Log& log) {
@@ -179,11 +241,14 @@ int serve_head(const HeadRole& role) {
         .tell<&Head::peer_suspected>(peer.id, silence ? std::int64_t{silence->count()} : -1);
   });
   const Address address = system.listen(role.listen);
+  // Shared like the rotator.
+  const auto keeper = std::make_shared<KeeperThread>(system, address);
   const HeadEvents events{
       [log](const ClusterEvent& event) { log.info("{}", event.text); },
       [log](const std::string& warning) { log.warning("{}", warning); },
       [&end](const std::string& reason) { end.set(0, reason); },
-      [rotator](const std::vector<ProcessId>& members) { return rotator->rotate(members); }};
+      [rotator](const std::vector<ProcessId>& members) { return rotator->rotate(members); },
+      [keeper] { keeper->start(); }};
   system.host_with<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context,
                                   HeadConfig{address, role.state_directory, role.grace,
@@ -207,6 +272,9 @@ int serve_head(const HeadRole& role) {
   if (signals.keeps_cluster_running()) log_waiting_members(system, role, address, log);
   log.info("head ends: {}", reason.text);
   system.set_exit_reason(reason.text);
+  // An orderly end of the keeper would stop its actors, which wait for the next head.
+  if (signals.keeps_cluster_running() && keeper->started()) end_process(reason.status);
+  keeper->stop();
   return reason.status;
 }
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 
 namespace weft::actors {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/system/actor_ref.h"
+#include "actors/system/directory.h"
 #include "core/tensor/mesh_shape.h"
 
 namespace weft::actors {
@@ -113,10 +114,15 @@ template <typename T>
 class ActorMesh final {
  public:
   explicit ActorMesh(MeshRef<T> mesh) : mesh_(std::move(mesh)) {}
+  /// Makes a handle of actors that another process owns: its end does not stop them. `stop`: stops
+  /// them by request, and blocks until they have ended.
+  ActorMesh(MeshRef<T> mesh, std::function<void()> stop)
+      : mesh_(std::move(mesh)), owned_(false), stop_elsewhere_(std::move(stop)) {}
   ~ActorMesh() { release(); }
   ActorMesh(ActorMesh&& other) noexcept
       : mesh_(std::move(other.mesh_)),
         owned_(std::exchange(other.owned_, false)),
+        stop_elsewhere_(std::move(other.stop_elsewhere_)),
         on_stopping_(std::move(other.on_stopping_)),
         on_stopped_(std::move(other.on_stopped_)) {}
   ActorMesh& operator=(ActorMesh&& other) noexcept {
@@ -124,6 +130,7 @@ class ActorMesh final {
       release();
       mesh_ = std::move(other.mesh_);
       owned_ = std::exchange(other.owned_, false);
+      stop_elsewhere_ = std::move(other.stop_elsewhere_);
       on_stopping_ = std::move(other.on_stopping_);
       on_stopped_ = std::move(other.on_stopped_);
     }
@@ -172,6 +179,7 @@ class ActorMesh final {
   void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
   /// Stops the actors and blocks until they have ended.
   void stop() {
+    if (const auto elsewhere = std::exchange(stop_elsewhere_, nullptr)) return elsewhere();
     if (!std::exchange(owned_, false)) return;
     const auto tell = std::exchange(on_stopped_, nullptr);
     if (const auto stopping = std::exchange(on_stopping_, nullptr)) stopping();
@@ -204,6 +212,7 @@ class ActorMesh final {
 
   MeshRef<T> mesh_;
   bool owned_ = true;
+  std::function<void()> stop_elsewhere_;
   std::function<void()> on_stopping_;
   std::function<void()> on_stopped_;
 };
@@ -233,6 +242,25 @@ class OwnedActor final {
  private:
   ActorMesh<T> mesh_;
 };
+
+namespace internal {
+
+/// Returns the handle that a call of the process's directory has found. Throws Error(kIncompatible)
+/// for actors of another class.
+template <typename T>
+MeshRef<T> take_found(CallState& call);
+template <typename T>
+MeshRef<T> handle_of_found(System& system, NamedActors found);
+/// Returns the only actor of a mesh. Throws Error(kInvalidArgument) if there are several.
+template <typename T>
+ActorRef<T> only_rank(const MeshRef<T>& mesh) {
+  if (mesh.size() == 1) return mesh.rank(0);
+  throw_error(ErrorCode::kInvalidArgument,
+              "'{}' is a mesh of {} actors ({}); find it with find_mesh()", mesh.name(),
+              mesh.size(), to_string(mesh.shape()));
+}
+
+}  // namespace internal
 
 }  // namespace weft::actors
 

@@ -65,6 +65,8 @@ namespace internal {
 /// Returns the system to which handles in decoded bytes belong. Throws Error(kInvalidArgument) if
 /// the bytes are no argument and no result of a call.
 System& system_of(const ByteReader& reader);
+/// Returns the system that has made a call.
+System& system_of(const CallState& call);
 /// Returns the address with which other processes reach an actor: with the port on which this
 /// process listens now, if the actor is here.
 ActorAddress address_for_peers(const System& system, const ActorAddress& address);

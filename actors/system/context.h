@@ -23,6 +23,10 @@ class ActorHost;
 class System;
 template <typename T>
 class ActorRef;
+template <typename T>
+class MeshRef;
+template <typename R>
+class Future;
 
 /// Position of an actor in its mesh. An actor that is hosted alone has a mesh of one without axes.
 struct MeshPosition {
@@ -81,6 +85,13 @@ class Context final {
   /// Returns a handle of this actor, to pass on. `T`: its class.
   template <typename T>
   ActorRef<T> handle() const;
+  /// Finds an actor, or a mesh, by name: auto hits = co_await context.find<Counter>("hits"). See
+  /// System::find().
+  template <typename T>
+  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = Nanoseconds::zero()) const;
+  template <typename T>
+  Future<MeshRef<T>> find_mesh(const std::string& name,
+                               Nanoseconds within = Nanoseconds::zero()) const;
   /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
   const MeshPosition& place() const { return place_; }

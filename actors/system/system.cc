@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <thread>
+#include <tuple>
 
+#include "actors/system/directory.h"
 #include "actors/system/internal/runtime.h"
 #include "core/base/platform.h"
 
@@ -142,6 +144,8 @@ System& system_of(const ByteReader& reader) {
               "the bytes hold a handle of an actor, which only a call can carry: read it in the "
               "handler or from the Future of that call");
 }
+
+System& system_of(const CallState& call) { return static_cast<System&>(*call.decode_context); }
 
 ActorAddress address_for_peers(const System& system, const ActorAddress& address) {
   return system.last_known_address(address);
@@ -296,6 +300,17 @@ std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress
                                 0, std::move(arguments)},
                            within == kDefaultDeadline ? method.deadline : within,
                            method.idempotent);
+}
+
+std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseconds within) {
+  const ActorId directory = actor_id_of(kDirectoryName);
+  if (!impl_->actors.find(directory))
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} cannot find '{}': it belongs to no cluster; find actors in drivers and device "
+                "processes",
+                impl_->identity.name(), name);
+  return call(std::make_shared<const ActorAddress>(ActorAddress{self(), directory, kDirectoryName}),
+              internal::method_of<Directory, &Directory::find>(), within, encode(std::tuple(name)));
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,

@@ -102,13 +102,13 @@ class System final : public DecodeContext {
   ~System() override;
 
   /// Lets other processes spawn actors of class T here. Call before listen() and connect().
-  template <ActorClass T>
+  template <typename T>
   void provide() {
     provide(make_provider<T>());
   }
   /// Like provide(), for actors that also use objects of this process. `make` runs on the actor's
   /// thread with a Context& and T::Arguments, and returns a std::unique_ptr<T>.
-  template <ActorClass T, typename Make>
+  template <typename T, typename Make>
   void provide(Make make) {
     provide(make_provider<T>(std::move(make)));
   }
@@ -133,20 +133,20 @@ class System final : public DecodeContext {
 
   /// Hosts an actor here, on its own thread, that any process can call by `name`. Blocks until it
   /// is constructed; throws its constructor's error.
-  template <ActorClass T, typename... Arguments>
+  template <typename T, typename... Arguments>
   ActorRef<T> host(const std::string& name, Arguments&&... arguments) {
     return host<T>(ActorThread::kOwn, name, std::forward<Arguments>(arguments)...);
   }
   /// Like host(), on the thread that `thread` says.
-  template <ActorClass T, typename... Arguments>
+  template <typename T, typename... Arguments>
   ActorRef<T> host(ActorThread thread, const std::string& name, Arguments&&... arguments) {
     return ref<T>(host_actor(
         make_provider<T>(), name,
-        encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)), thread));
+        internal::encode_constructor_arguments<T>(std::forward<Arguments>(arguments)...), thread));
   }
   /// Like host(), for an actor that uses objects of this process. `make` runs on the actor's
   /// thread.
-  template <ActorClass T>
+  template <typename T>
   ActorRef<T> host_with(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make,
                         ActorThread thread = ActorThread::kOwn) {
     Provider provider{interface_version<T>(), kMethodTable<T>,
@@ -156,44 +156,66 @@ class System final : public DecodeContext {
     return ref<T>(host_actor(std::move(provider), name, {}, thread));
   }
   /// Returns the actor that `process` hosts as `name`; sends nothing.
-  template <ActorClass T>
+  template <typename T>
   ActorRef<T> named(const ProcessRef& process, const std::string& name) {
     return ref<T>(ActorAddress{process, actor_id_of(name), name});
   }
-  template <ActorClass T>
+  template <typename T>
   ActorRef<T> ref(ActorAddress address) {
+    static_cast<void>(internal::ActorCheck<T>::value);
     return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address)));
+  }
+
+  /// Finds the actor of that name in this cluster: "hits" of this process's run, or else of the
+  /// cluster; "quickstart/hits" of another run. Waits for it. Fails with kNotFound, which tells the
+  /// nearest names, kInvalidArgument if the name is that of several actors, and kIncompatible if
+  /// the actor is of another class.
+  template <typename T>
+  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    static_cast<void>(internal::ActorCheck<T>::value);
+    return Future<ActorRef<T>>(find_actors(name, within), [](Pending& pending) {
+      return internal::only_rank<T>(internal::take_found<T>(static_cast<CallState&>(pending)));
+    });
+  }
+  /// Like find(), for all actors of a mesh.
+  template <typename T>
+  Future<MeshRef<T>> find_mesh(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    static_cast<void>(internal::ActorCheck<T>::value);
+    return Future<MeshRef<T>>(find_actors(name, within), [](Pending& pending) {
+      return internal::take_found<T>(static_cast<CallState&>(pending));
+    });
   }
 
   /// Spawns one actor per rank, in row-major order, on `processes`, which must provide T. Blocks
   /// until all are constructed. Throws the first error, naming the rank, after stopping the others.
-  template <ActorClass T, typename... Arguments>
+  template <typename T, typename... Arguments>
   ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape,
                           const std::vector<ProcessRef>& processes, Arguments&&... arguments) {
-    return ActorMesh<T>(handle_of<T>(
-        spawn_actors({interface_version<T>(),
-                      name,
-                      shape,
-                      encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)),
-                      {}},
-                     processes)));
+    return ActorMesh<T>(handle_of<T>(spawn_actors(
+        {interface_version<T>(),
+         name,
+         shape,
+         internal::encode_constructor_arguments<T>(std::forward<Arguments>(arguments)...),
+         {}},
+        processes)));
   }
   /// Returns a handle of spawned actors of class T.
-  template <ActorClass T>
+  template <typename T>
   MeshRef<T> handle_of(const SpawnedActors& actors) {
     return MeshRef<T>(*this, actors.name, actors.shape, actors.addresses);
   }
 
   /// Spawns actors on those ranks of a mesh whose process has changed, e.g. after a death, and
   /// returns the mesh. The other actors stay as they are, also when this throws.
-  template <ActorClass T, typename... Arguments>
+  template <typename T, typename... Arguments>
   MeshRef<T> respawn_mesh(const MeshRef<T>& before, const std::vector<ProcessRef>& processes,
                           Arguments&&... arguments) {
-    SpawnedActors actors{interface_version<T>(),
-                         before.name(),
-                         before.shape(),
-                         encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)),
-                         {}};
+    SpawnedActors actors{
+        interface_version<T>(),
+        before.name(),
+        before.shape(),
+        internal::encode_constructor_arguments<T>(std::forward<Arguments>(arguments)...),
+        {}};
     for (ActorAddress& actor : before.addresses())
       actors.addresses.push_back(std::make_shared<const ActorAddress>(std::move(actor)));
     return handle_of<T>(spawn_actors(std::move(actors), processes));
@@ -207,7 +229,7 @@ class System final : public DecodeContext {
   /// Adopts the actors of a mesh that another process spawned and left
   /// (SystemOptions::keep_actors_without_owner). Ranks whose actor is missing or does not answer
   /// are unusable, and can be respawned.
-  template <ActorClass T>
+  template <typename T>
   ActorMesh<T> adopt_mesh(const std::string& name, const MeshShape& shape,
                           const std::vector<ProcessRef>& processes) {
     return ActorMesh<T>(
@@ -317,6 +339,8 @@ class System final : public DecodeContext {
   struct Impl;
 
  private:
+  /// Calls the directory of this process.
+  std::shared_ptr<CallState> find_actors(const std::string& name, Nanoseconds within);
   std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
                                         Nanoseconds within);
   std::shared_ptr<const ActorAddress> shared_last_known_address(

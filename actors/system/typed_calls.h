@@ -2,6 +2,7 @@
 
 // Templates of ActorRef and MeshRef that need the System. Included by system.h.
 
+#include "actors/system/directory.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -10,24 +11,40 @@ namespace internal {
 
 template <typename T, auto Member>
 constexpr System::Method method_of() {
-  constexpr std::uint32_t index = method_index<T, Member>();
-  return {T::endpoints.names[index],      index,
-          interface_fingerprint<T>(),     T::endpoints.urgent[index],
-          T::endpoints.idempotent[index], T::endpoints.deadline[index]};
-}
-
-/// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
-template <auto Member, typename... Arguments>
-std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
-  using Tuple = ArgumentsOf<Member>;
-  static_assert(sizeof...(Arguments) == std::tuple_size_v<Tuple>,
-                "wrong number of arguments for this method");
-  static_assert(std::is_constructible_v<Tuple, Arguments...> || sizeof...(Arguments) == 0,
-                "an argument does not convert to the method's parameter");
-  return encode(Tuple(std::forward<Arguments>(arguments)...));
+  if constexpr (!CallCheck<T, Member>::value) return {};
+  else {
+    constexpr std::uint32_t index = method_index<T, Member>();
+    return {T::endpoints.names[index],      index,
+            interface_fingerprint<T>(),     T::endpoints.urgent[index],
+            T::endpoints.idempotent[index], T::endpoints.deadline[index]};
+  }
 }
 
 }  // namespace internal
+
+template <typename T>
+MeshRef<T> internal::take_found(CallState& call) {
+  return handle_of_found<T>(system_of(call), take_result<NamedActors>(call));
+}
+
+template <typename T>
+MeshRef<T> internal::handle_of_found(System& system, NamedActors found) {
+  check_handle(found.interface, interface_version<T>(), found.name);
+  typename MeshRef<T>::Addresses addresses;
+  for (ActorAddress& address : found.addresses)
+    addresses.push_back(std::make_shared<const ActorAddress>(std::move(address)));
+  return MeshRef<T>(system, std::move(found.name), std::move(found.shape), std::move(addresses));
+}
+
+template <typename T>
+Future<ActorRef<T>> Context::find(const std::string& name, Nanoseconds within) const {
+  return system_.find<T>(name, within);
+}
+
+template <typename T>
+Future<MeshRef<T>> Context::find_mesh(const std::string& name, Nanoseconds within) const {
+  return system_.find_mesh<T>(name, within);
+}
 
 template <typename T>
 template <auto Member, typename... Arguments>

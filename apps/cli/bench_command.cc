@@ -9,7 +9,7 @@
 #include "actors/launch/cluster_config.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 
 namespace weft::apps {
 

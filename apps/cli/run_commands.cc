@@ -28,12 +28,12 @@
 #include "apps/run_files/device_keys.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
 #include "core/config/config_document.h"
 #include "core/config/config_problem.h"
-#include "core/config/nearest.h"
 #include "mesh/strategy/strategy_text.h"
 
 namespace weft::apps {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/search/search.h"

@@ -10,8 +10,8 @@
 
 #include "actors/head/run_history.h"
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/base/units.h"
-#include "core/config/nearest.h"
 
 namespace weft::apps {
 namespace {

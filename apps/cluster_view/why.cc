@@ -13,7 +13,7 @@
 #include "apps/cluster_view/log_view.h"
 #include "core/base/error.h"
 #include "core/base/machine.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 
 namespace weft::apps {
 namespace {

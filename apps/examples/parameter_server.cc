@@ -2,6 +2,7 @@
 // actor, whose handle each of them gets.
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "actors/launch/app_main.h"
@@ -30,7 +31,7 @@ struct Server {
 struct Worker {
   using Arguments = std::tuple<ActorRef<Server>>;
   Worker(Context& context, ActorRef<Server> of_all)
-      : server(of_all), x(0.25 * static_cast<double>(context.place().rank + 1)) {}
+      : server(std::move(of_all)), x(0.25 * static_cast<double>(context.place().rank + 1)) {}
   task<void> train(int steps) {
     for (int step = 0; step < steps; ++step) {
       const Line line = co_await server.call<&Server::pull>();

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/base/units.h"
-#include "core/config/nearest.h"
 #include "core/ops/op_definition.h"
 #include "mesh/layouts/linear_traffic.h"
 #include "mesh/plan/plan_memory.h"

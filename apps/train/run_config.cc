@@ -12,7 +12,7 @@
 
 #include "apps/run_files/device_keys.h"
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/layouts/labels.h"
 
 namespace weft::apps {
@@ -218,8 +218,9 @@ void read_run_file(const ConfigDocument& document, TrainingApp& app) { read_run(
 PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   auto [config, read] = read_run(document, app);
-  const bool sound =
-      read && document.try_section([&] { check_sharding(root, config.model.graphs.train.graph); });
+  const bool sound = read && document.try_section([&, &graph = config.model.graphs.train.graph] {
+    check_sharding(root, graph);
+  });
   mesh::TrainingPlan plan;
   if (sound) {
     document.try_section([&, &config = config] {

@@ -17,6 +17,7 @@
 
 #include "core/base/strong_id.h"
 #include "core/codec/bytes.h"
+#include "core/codec/codec_check.h"
 #include "core/codec/fields.h"
 
 namespace weft {
@@ -34,12 +35,19 @@ namespace weft {
 ///
 /// The format is little-endian without padding or tags. Both sides must have the same type, which
 /// they verify by its fingerprint.
+///
+/// This one is of types without a codec: each use fails with a static assertion.
 template <typename T>
 struct codec {
-  static_assert(!std::is_same_v<T, T>,
-                "weft::codec: this type cannot travel. Give the struct `static constexpr auto "
-                "fields = weft::fields(&T::a, ...);` "
-                "or specialise weft::codec<T>.");
+  using Parts = void;
+  static constexpr std::size_t kMinBytes = 0;
+  static constexpr std::uint64_t kFingerprint = report_missing_codec<T>() ? 1 : 0;
+  static void write(ByteWriter&, const T&) { report_missing_codec<T>(); }
+  template <typename Value = T>
+  static Value read(ByteReader& reader) {
+    report_missing_codec<T>();
+    reader.fail("a type without a codec");
+  }
 };
 
 template <typename T>
@@ -63,9 +71,13 @@ std::vector<std::byte> encode(const T& value) {
 template <typename T>
 T decode(std::span<const std::byte> bytes, DecodeContext* context = nullptr) {
   ByteReader reader(bytes, context);
-  T value = codec<T>::read(reader);
-  reader.expect_end();
-  return value;
+  if constexpr (CodecCheck<T>::value) {
+    T value = codec<T>::read(reader);
+    reader.expect_end();
+    return value;
+  } else {
+    reader.fail("a type without a codec");
+  }
 }
 
 /// Returns a compile-time hash that is equal for types with the same encoding and member names.
@@ -84,10 +96,8 @@ constexpr std::uint64_t type_fingerprint() {
 template <typename E>
 struct last_enumerator {};
 
-template <typename T>
-requires std::is_arithmetic_v<T>
+template <PortableNumber T>
 struct codec<T> {
-  static_assert(!std::is_same_v<T, long double>, "long double differs between machines");
   static constexpr std::size_t kMinBytes = sizeof(T);
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(fingerprint_of(std::is_same_v<T, bool>       ? "bool"
@@ -110,11 +120,9 @@ struct codec<T> {
   }
 };
 
-template <typename T>
-requires std::is_enum_v<T>
+template <ScopedEnum T>
 struct codec<T> {
   using Underlying = std::underlying_type_t<T>;
-  static_assert(!std::is_convertible_v<T, Underlying>, "only enum class travels");
   static constexpr std::size_t kMinBytes = sizeof(T);
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(fingerprint_of("enum"), codec<Underlying>::kFingerprint);
@@ -176,9 +184,8 @@ struct codec<std::monostate> {
 };
 
 template <typename T>
-struct codec<std::vector<T>> {
-  static_assert(!std::is_same_v<T, bool>,
-                "use std::vector<std::uint8_t>: vector<bool> has no elements to address");
+requires(!std::is_same_v<T, bool>) struct codec<std::vector<T>> {
+  using Parts = std::tuple<T>;
   static constexpr bool kBulk = std::is_arithmetic_v<T> || std::is_same_v<T, std::byte>;
   static constexpr std::size_t kMinBytes = 4;
   static constexpr std::uint64_t kFingerprint =
@@ -207,6 +214,7 @@ struct codec<std::vector<T>> {
 
 template <typename T, std::size_t N>
 struct codec<std::array<T, N>> {
+  using Parts = std::tuple<T>;
   static constexpr std::size_t kMinBytes = N * codec<T>::kMinBytes;
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(mix_fingerprint(fingerprint_of("array"), N), codec<T>::kFingerprint);
@@ -222,6 +230,7 @@ struct codec<std::array<T, N>> {
 
 template <typename T>
 struct codec<std::optional<T>> {
+  using Parts = std::tuple<T>;
   static constexpr std::size_t kMinBytes = 1;
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(fingerprint_of("optional"), codec<T>::kFingerprint);
@@ -237,6 +246,7 @@ struct codec<std::optional<T>> {
 
 template <typename A, typename B>
 struct codec<std::pair<A, B>> {
+  using Parts = std::tuple<A, B>;
   static constexpr std::size_t kMinBytes = codec<A>::kMinBytes + codec<B>::kMinBytes;
   static constexpr std::uint64_t kFingerprint = mix_fingerprint(
       mix_fingerprint(fingerprint_of("pair"), codec<A>::kFingerprint), codec<B>::kFingerprint);
@@ -253,6 +263,7 @@ struct codec<std::pair<A, B>> {
 
 template <typename... Ts>
 struct codec<std::tuple<Ts...>> {
+  using Parts = std::tuple<Ts...>;
   static constexpr std::size_t kMinBytes = (std::size_t{0} + ... + codec<Ts>::kMinBytes);
   static constexpr std::uint64_t kFingerprint = [] {
     std::uint64_t hash = fingerprint_of("tuple");
@@ -270,6 +281,7 @@ struct codec<std::tuple<Ts...>> {
 
 template <typename... Ts>
 struct codec<std::variant<Ts...>> {
+  using Parts = std::tuple<Ts...>;
   static_assert(sizeof...(Ts) <= 255);
   static constexpr std::size_t kMinBytes = 1;
   static constexpr std::uint64_t kFingerprint =
@@ -299,6 +311,7 @@ struct codec<std::variant<Ts...>> {
 
 template <typename K, typename V>
 struct codec<std::map<K, V>> {
+  using Parts = std::tuple<K, V>;
   static constexpr std::size_t kMinBytes = 4;
   static constexpr std::uint64_t kFingerprint = mix_fingerprint(
       mix_fingerprint(fingerprint_of("map"), codec<K>::kFingerprint), codec<V>::kFingerprint);
@@ -324,6 +337,7 @@ struct codec<std::map<K, V>> {
 
 template <typename T>
 struct codec<std::set<T>> {
+  using Parts = std::tuple<T>;
   static constexpr std::size_t kMinBytes = 4;
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(fingerprint_of("set"), codec<T>::kFingerprint);
@@ -351,6 +365,8 @@ struct codec<T> {
   static constexpr auto kIndices = std::make_index_sequence<std::tuple_size_v<Tuple>>();
 
   template <std::size_t... I>
+  static std::tuple<Member<I>...> parts(std::index_sequence<I...>);
+  template <std::size_t... I>
   static constexpr std::size_t min_bytes(std::index_sequence<I...>) {
     return (std::size_t{0} + ... + codec<Member<I>>::kMinBytes);
   }
@@ -365,6 +381,7 @@ struct codec<T> {
   }
 
  public:
+  using Parts = decltype(parts(kIndices));
   static constexpr std::size_t kMinBytes = min_bytes(kIndices);
   static constexpr std::uint64_t kFingerprint = fingerprint(kIndices);
   static void write(ByteWriter& writer, const T& value) {

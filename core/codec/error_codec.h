@@ -18,6 +18,7 @@ struct codec<Error> {
 /// Codec of Outcome: a leading byte (1 for a value, 0 for an error), then the value or the error.
 template <typename T>
 struct codec<Outcome<T>> {
+  using Parts = std::tuple<T>;
   static constexpr std::size_t kMinBytes = 1;
   static constexpr std::uint64_t kFingerprint =
       mix_fingerprint(fingerprint_of("outcome"), codec<T>::kFingerprint);

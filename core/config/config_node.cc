@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/base/units.h"
 #include "core/config/internal/config_tree.h"
 #include "core/config/internal/parse_number.h"
-#include "core/config/nearest.h"
 
 namespace weft {
 namespace {

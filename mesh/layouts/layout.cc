@@ -7,7 +7,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/layouts/internal/apply_layout.h"
 #include "mesh/layouts/internal/definitions.h"
 

@@ -10,8 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/base/name.h"
+#include "core/base/nearest.h"
 #include "core/config/config_sections.h"
-#include "core/config/nearest.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 

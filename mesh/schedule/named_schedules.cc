@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/schedule/internal/generators.h"
 
 namespace weft::mesh {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "mesh/strategy/internal/strategy_lines.h"
 
 namespace weft::mesh {

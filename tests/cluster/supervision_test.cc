@@ -25,7 +25,7 @@ TEST_P(Supervision, FollowsItsPolicyAfterAKill) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Supervision,
                          testing::Values("one_for_one", "one_for_all", "rest_for_one", "escalated",
                                          "escalated_by_option", "two_at_once", "tells", "budget",
-                                         "constructor", "calls", "handles", "stopped"),
+                                         "constructor", "calls", "handles", "stopped", "names"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(SupervisionOfARestartedDriver, FindsTheServiceThatItsPredecessorSpawned) {
@@ -42,6 +42,71 @@ TEST(SupervisionOfARestartedDriver, FindsTheServiceThatItsPredecessorSpawned) {
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(),
               testing::HasSubstr("unit pid " + unit.substr(0, unit.find(',')) + ", sum 2\n"));
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(NamesOfARun, LeadOtherRunsToItsActorsWhileTheHeadIsKilledAndStartedAgain) {
+  RealProcesses processes("names_of_runs");
+  const auto start_head = [&](const std::string& listen) {
+    return &processes.start("weft", {"head", "--listen", listen, "--state", "state"});
+  };
+  auto* head = start_head("127.0.0.1:0");
+  const std::string address = head->word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "2"})
+      .word_after("has joined cluster");
+  const auto run = [&](const std::string& name, const char* scenario) {
+    ::setenv("WEFT_TEST_SCENARIO", scenario, 1);
+    processes.write(name + ".yaml", "name: " + name +
+                                        "\napp: supervised_app\n"
+                                        "cluster: {hosts: [{name: a, devices: 2}]}\n");
+    return &processes.start("weft", {"run", name + ".yaml", "--head", address, "--out", name});
+  };
+  run("serving", "serves")->word_after("serving");
+  auto* asking = run("asking", "asks");
+  asking->word_after("asking\n");
+  for (int i = 0; i < 3; ++i) {
+    ::kill(head->pid, SIGKILL);
+    (void)head->wait();
+    head = start_head(address);
+    head->word_after("Weft's head listens on ");
+  }
+  EXPECT_EQ(asking->wait(), 0) << asking->text();
+  EXPECT_THAT(asking->text(), testing::HasSubstr(" calls\n"));
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+}
+
+TEST(ActorsOfTheCluster, OutliveRunsAndTheHead) {
+  RealProcesses processes("kept_actors");
+  const auto start_head = [&](const std::string& listen) {
+    return &processes.start("weft", {"head", "--listen", listen, "--state", "state"});
+  };
+  auto* head = start_head("127.0.0.1:0");
+  const std::string address = head->word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "1"})
+      .word_after("has joined cluster");
+  processes.write("run.yaml",
+                  "name: r\napp: supervised_app\ncluster: {hosts: [{name: a, devices: 1}]}\n");
+  const auto run = [&](const char* scenario) {
+    ::setenv("WEFT_TEST_SCENARIO", scenario, 1);
+    auto& app = processes.run("weft", {"run", "run.yaml", "--head", address, "--out", scenario});
+    EXPECT_EQ(app.wait(), 0) << app.text();
+    return app.text();
+  };
+  const std::string kept = run("keeps");
+  const auto at = kept.find("unit pid ");
+  ASSERT_NE(at, std::string::npos) << kept;
+  const std::string pid = kept.substr(at, kept.find('\n', at) - at);
+  EXPECT_THAT(run("uses"), testing::HasSubstr(pid + ", sum 2\n"));
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    ::kill(head->pid, signal);
+    (void)head->wait();
+    head = start_head(address);
+    head->word_after("Weft's head listens on ");
+    EXPECT_THAT(run("uses"), testing::HasSubstr(", sum 2\n")) << "the head finds the actor again";
+  }
+  (void)run("stops");
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(head->wait(), 0) << head->text();
   EXPECT_TRUE(processes.none_left());
 }
 

@@ -76,6 +76,7 @@ int find_planted(Scenario::Options options, std::uint64_t first) {
   for (const auto& [plant, name] : {std::pair(Plant::kLosesUpdate, "an update is lost"),
                                     std::pair(Plant::kRunsStepTwice, "a step runs twice"),
                                     std::pair(Plant::kLosesWakeup, "a call never ends"),
+                                    std::pair(Plant::kPublishesOldActors, "a name is stale"),
                                     std::pair(Plant::kForgetsState, "the head forgets"),
                                     std::pair(Plant::kFreesDevices, "a device has two owners"),
                                     std::pair(Plant::kTellsNoCause, "no cause is told"),

@@ -234,9 +234,40 @@ class TinyDriver final : private actors::RunMeshes {
     return {cluster_.system(), "all", shape, std::move(addresses)};
   }
 
+  /// Finds each mesh by its name: the head must know the actors that this driver has now.
+  void check_names() {
+    using Actor = std::pair<actors::ProcessId, actors::ActorId>;
+    const auto actors_of = [](const std::vector<actors::ActorAddress>& addresses) {
+      std::vector<Actor> actors;
+      for (const actors::ActorAddress& address : addresses)
+        actors.emplace_back(address.process.id, address.actor);
+      return actors;
+    };
+    for (const Trainers& mesh : trainers_) {
+      if (options_.plant == Plant::kPublishesOldActors) publish_former(mesh);
+      try {
+        const auto found = cluster_.find_mesh<TinyTrainer>(mesh.name(), std::chrono::seconds(10));
+        if (actors_of(found.addresses()) != actors_of(mesh.addresses()))
+          records_.violations.push_back("the name " + mesh.name() + " leads to other actors");
+      } catch (const Error& error) {
+        // A head that is away answers nothing.
+        if (error.code() == ErrorCode::kNotFound)
+          records_.violations.push_back("the head does not know a name: " + error.message());
+      }
+    }
+  }
+  /// Publishes actors that have never been.
+  void publish_former(const Trainers& mesh) {
+    actors::NamedActors former{mesh.name(), actors::interface_version<TinyTrainer>(), mesh.shape(),
+                               mesh.addresses()};
+    former.addresses.front().actor = actors::ActorId(1);
+    cluster_.head().tell<&actors::Head::publish_actors>(former);
+  }
+
   /// Connects the devices with each other and restores all to the saved state.
   void connect() {
     record_owners(world_, records_, cluster_);
+    check_names();
     const std::vector<actors::ActorAddress> addresses = all().call<&TinyTrainer::address>().get();
     int first = 0;
     for (const Trainers& mesh : trainers_) {

@@ -2,15 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "actors/call/future.h"
+#include "actors/system/directory.h"
 #include "actors/system/internal/system_methods.h"
+#include "actors/system/system.h"
 #include "core/base/units.h"
 
 namespace weft::actors {
 
 namespace {
+
+/// Time in which a mesh whose owner has died is adopted by the next one, and restarted.
+constexpr Nanoseconds kLocatedWithin = std::chrono::seconds(30);
 
 void check_size(const Call& call, const ActorAddress& target, const char* method) {
   if (call.arguments.size() > kMaxMessageBytes)
@@ -113,18 +120,47 @@ void OutgoingCalls::locate(const ActorAddress& lost) {
   asked->when_done([this, lost, asked] {
     const ActorKey actor = ActorKey::of(lost);
     try {
-      const auto now = take_result<ActorAddress>(*asked);
-      if (ActorKey::of(now) == actor) relocations_.withdraw(lost);
-      else relocations_.finish(actor, now);
+      located(lost, take_result<ActorAddress>(*asked));
     } catch (const Error& error) {
-      // An answer of the owner names its node, and is final. Without one, the owner may be
-      // reachable later.
+      // An answer of the owner names its node, and is final.
       if (!error.node().empty() && error.code() != ErrorCode::kResourceExhausted)
         return relocations_.finish(actor, error);
-      relocations_.abandon(
-          actor, Error(error.code(),
-                       fmt::format("{} was lost, and its owner {} does not say where it is now: {}",
-                                   lost.label, lost.owner.name, error.message())));
+      locate_by_directory(lost, error);
+    }
+  });
+}
+
+void OutgoingCalls::located(const ActorAddress& lost, const ActorAddress& now) {
+  if (ActorKey::of(now) == ActorKey::of(lost)) relocations_.withdraw(lost);
+  else relocations_.finish(ActorKey::of(lost), now);
+}
+
+void OutgoingCalls::locate_by_directory(const ActorAddress& lost, const Error& why) {
+  const auto give_up = [this, lost, why](const std::string& note) {
+    // The owner may be reachable later.
+    relocations_.abandon(
+        ActorKey::of(lost),
+        Error(why.code(),
+              fmt::format("{} was lost, and its owner {} does not say where it is now: {}{}",
+                          lost.label, lost.owner.name, why.message(), note)));
+  };
+  const ActorId directory = actor_id_of(kDirectoryName);
+  if (!actors_.find(directory)) return give_up("");
+  const System::Method method = internal::method_of<Directory, &Directory::locate>();
+  Call request;
+  request.actor = directory;
+  request.method = method.index;
+  request.interface_fingerprint = method.fingerprint;
+  request.urgent = method.urgent;
+  request.arguments = encode(std::tuple(lost));
+  const auto asked = call(std::make_shared<const ActorAddress>(
+                              ActorAddress{identity_.process(), directory, kDirectoryName}),
+                          method.name, std::move(request), kLocatedWithin);
+  asked->when_done([this, lost, asked, give_up] {
+    try {
+      located(lost, take_result<ActorAddress>(*asked));
+    } catch (const Error& error) {
+      give_up(fmt::format("; nor does the head: {}", error.message()));
     }
   });
 }

@@ -76,6 +76,10 @@ class OutgoingCalls final : public CallOwner {
   void withdraw_from(const ActorAddress& target, const CallState& call);
   /// Asks the owner of an actor whose process was lost for the present address.
   void locate(const ActorAddress& lost);
+  /// Asks the directory of this process, as the owner does not answer, for the reason `why`.
+  void locate_by_directory(const ActorAddress& lost, const Error& why);
+  /// Ends the restart of an actor with an answer to locate().
+  void located(const ActorAddress& lost, const ActorAddress& now);
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
   void arm_deadlines(TimePoint at);
   void expire();

@@ -7,7 +7,7 @@
 
 #include "apps/bench/pipeline/internal/models.h"
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 
 namespace weft::apps {
 namespace {

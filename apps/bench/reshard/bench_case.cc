@@ -11,8 +11,8 @@
 #include "apps/cli/reshard_request.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
+#include "core/base/nearest.h"
 #include "core/base/units.h"
-#include "core/config/nearest.h"
 
 namespace weft::apps {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 #include "core/ops/op_definition.h"
 #include "mesh/strategy/internal/strategy_lines.h"
 #include "mesh/strategy/strategy_text.h"

@@ -21,6 +21,8 @@ class Owners final : public MeshOwners {
     return process == kOwner ? std::optional<std::uint64_t>(1) : std::nullopt;
   }
   std::string name_of(ProcessId process) const override { return process == kOwner ? "run r" : ""; }
+  std::optional<ProcessRef> process_of(ProcessId) const override { return std::nullopt; }
+  bool is_keeper(ProcessId) const override { return false; }
   bool any_away() const override { return false; }
   void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) override {
     if (owner == kOwner) failures.push_back(failure);

@@ -4,22 +4,20 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <deque>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "actors/system/system.h"
 #include "core/base/clock.h"
 #include "core/base/statistics.h"
+#include "tests/bench/actor_call/call_times.h"
 #include "tests/bench/actor_call/raw_tcp.h"
+#include "tests/bench/actor_call/server_process.h"
 #include "tests/support/cluster_token.h"
 
 namespace weft {
@@ -55,75 +53,6 @@ void pin_to(int index) {
   WEFT_CHECK(::sched_setaffinity(0, sizeof one, &one) == 0, "--pin needs two processors");
 }
 
-/// Process that serves until its parent ends. It writes its port to a pipe.
-class Server final {
- public:
-  template <typename Serve>
-  explicit Server(Serve serve) {
-    int ends[2];
-    WEFT_CHECK(::pipe(ends) == 0);
-    pid_ = ::fork();
-    WEFT_CHECK(pid_ >= 0);
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::close(ends[0]);
-      serve([&](std::uint16_t port) {
-        WEFT_CHECK(::write(ends[1], &port, sizeof(port)) == sizeof(port));
-      });
-      ::_exit(0);
-    }
-    ::close(ends[1]);
-    WEFT_CHECK(::read(ends[0], &port_, sizeof(port_)) == sizeof(port_), "the server did not start");
-    ::close(ends[0]);
-  }
-  ~Server() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  std::uint16_t port() const { return port_; }
-
- private:
-  pid_t pid_ = -1;
-  std::uint16_t port_ = 0;
-};
-
-struct Latency {
-  double median_us = 0;
-  double p99_us = 0;
-};
-
-template <typename Call>
-Latency time_calls(int calls, Call call) {
-  const SteadyClock clock;
-  std::vector<double> times;
-  times.reserve(calls);
-  for (int i = 0; i < calls / 10; ++i) call();
-  for (int i = 0; i < calls; ++i) {
-    const TimePoint begin = clock.now();
-    call();
-    times.push_back((clock.now() - begin).count() / 1e3);
-  }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times[times.size() * 99 / 100]};
-}
-
-double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int window) {
-  const SteadyClock clock;
-  std::deque<actors::Future<Payload>> under_way;
-  const TimePoint begin = clock.now();
-  for (int i = 0; i < calls; ++i) {
-    if (std::ssize(under_way) == window) {
-      (void)under_way.front().get();
-      under_way.pop_front();
-    }
-    under_way.push_back(echo.call<&Echo::echo>(Payload{}));
-  }
-  for (auto& call : under_way) (void)call.get();
-  return calls / std::chrono::duration<double>(clock.now() - begin).count();
-}
-
 actors::SystemOptions system_options(const std::string& name, actors::TlsMode tls) {
   actors::SystemOptions options;
   options.name = name;
@@ -144,7 +73,8 @@ struct Calls {
     p99_us.push_back(call.p99_us);
     ratio.push_back(call.median_us / floor.median_us);
     ratio_hand_over.push_back(call.median_us / with_threads.median_us);
-    per_second.push_back(pipelined_per_second(echo, options.pipelined, options.window));
+    per_second.push_back(pipelined_per_second(options.pipelined, options.window,
+                                              [&] { return echo.call<&Echo::echo>(Payload{}); }));
   }
   double best_per_second() const { return *std::max_element(per_second.begin(), per_second.end()); }
 };
@@ -159,8 +89,8 @@ int run(const Options& options) {
     };
   };
   // Fork all processes before this one has threads.
-  const Server raw_server(raw(HandOver::kNone));
-  const Server hand_over_server(raw(HandOver::kThreads));
+  const ServerProcess raw_server(raw(HandOver::kNone));
+  const ServerProcess hand_over_server(raw(HandOver::kThreads));
   const auto actors_with = [&options](actors::TlsMode tls) {
     return [&options, tls](const auto& tell_port) {
       if (options.pin) pin_to(1);
@@ -170,8 +100,8 @@ int run(const Options& options) {
       while (true) ::pause();
     };
   };
-  const Server actor_server(actors_with(actors::TlsMode::kBeyondLoopback));
-  const Server tls_server(actors_with(actors::TlsMode::kAlways));
+  const ServerProcess actor_server(actors_with(actors::TlsMode::kBeyondLoopback));
+  const ServerProcess tls_server(actors_with(actors::TlsMode::kAlways));
 
   if (options.pin) pin_to(0);
   RawClient raw_client(raw_server.port(), HandOver::kNone);

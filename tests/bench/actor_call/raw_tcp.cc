@@ -10,7 +10,9 @@
 #include <array>
 #include <condition_variable>
 #include <mutex>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "core/base/check.h"
 
@@ -20,20 +22,23 @@ namespace {
 
 using Message = std::array<char, kMessageBytes>;
 
-bool read_message(int socket, Message& message) {
+bool read_all(int socket, std::span<char> bytes) {
   std::size_t have = 0;
-  while (have < message.size()) {
-    const ssize_t count = ::recv(socket, message.data() + have, message.size() - have, 0);
+  while (have < bytes.size()) {
+    const ssize_t count = ::recv(socket, bytes.data() + have, bytes.size() - have, 0);
     if (count <= 0) return false;
     have += count;
   }
   return true;
 }
 
-void write_message(int socket, const Message& message) {
-  WEFT_CHECK(::send(socket, message.data(), message.size(), MSG_NOSIGNAL) ==
-             static_cast<ssize_t>(message.size()));
+bool read_message(int socket, Message& message) { return read_all(socket, message); }
+
+void write_all(int socket, std::span<const char> bytes) {
+  WEFT_CHECK(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == std::ssize(bytes));
 }
+
+void write_message(int socket, const Message& message) { write_all(socket, message); }
 
 void no_delay(int socket) {
   const int on = 1;
@@ -116,6 +121,16 @@ void serve_raw(int listening_socket, HandOver hand_over) {
   ::close(socket);
 }
 
+void serve_raw_stream(int listening_socket) {
+  const int socket = ::accept(listening_socket, nullptr, nullptr);
+  WEFT_CHECK(socket >= 0);
+  no_delay(socket);
+  std::vector<char> bytes(64 << 10);
+  for (ssize_t count; (count = ::recv(socket, bytes.data(), bytes.size(), 0)) > 0;)
+    write_all(socket, std::span(bytes).first(count));
+  ::close(socket);
+}
+
 struct RawClient::Reader {
   Slot slot;
   std::thread thread;
@@ -147,6 +162,15 @@ void RawClient::round_trip() {
   Message message{};
   write_message(socket_, message);
   WEFT_CHECK(reader_ ? reader_->slot.take(message) : read_message(socket_, message));
+}
+
+void RawClient::send(int count) {
+  write_all(socket_, std::vector<char>(static_cast<std::size_t>(count) * kMessageBytes));
+}
+
+void RawClient::receive(int count) {
+  std::vector<char> replies(static_cast<std::size_t>(count) * kMessageBytes);
+  WEFT_CHECK(read_all(socket_, replies));
 }
 
 }  // namespace weft

@@ -24,6 +24,8 @@ Listening listen_on_loopback();
 
 /// Replies to every message of one connection. Returns at its end.
 void serve_raw(int listening_socket, HandOver hand_over);
+/// Sends the bytes of one connection back, as many at a time as have arrived. Returns at its end.
+void serve_raw_stream(int listening_socket);
 
 /// Client's end of one connection. One thread.
 class RawClient final {
@@ -34,6 +36,10 @@ class RawClient final {
   RawClient& operator=(const RawClient&) = delete;
   /// Sends a message and waits for the reply.
   void round_trip();
+  /// Sends `count` messages in one piece. The client must have HandOver::kNone.
+  void send(int count);
+  /// Waits for `count` replies. The client must have HandOver::kNone.
+  void receive(int count);
 
  private:
   struct Reader;

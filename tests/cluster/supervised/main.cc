@@ -59,12 +59,18 @@ class Unit final {
     const State state = co_await other.call<&Unit::state>();
     co_return state.pid;
   }
+  /// Adds to the actor of that name.
+  actors::task<int> add_to(std::string name, int number) {
+    const auto other = co_await context_.find<Unit>(name);
+    const int sum = co_await other.call<&Unit::add>(number);
+    co_return sum;
+  }
   void tell_to(const actors::ActorRef<Unit>& other, int number) {
     (void)other.tell<&Unit::add>(number);
   }
   static constexpr auto endpoints = actors::interface<"test.unit", 1>(
-      actors::on<&Unit::tell_to>("tell_to"), actors::on<&Unit::add>("add"),
-      actors::on<&Unit::state>("state", actors::idempotent),
+      actors::on<&Unit::add_to>("add_to"), actors::on<&Unit::tell_to>("tell_to"),
+      actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
       actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
       actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"));
 
@@ -237,6 +243,101 @@ void stopped(Cluster& cluster) {
   expect(again.call<&Unit::state>().get().attempt == 0, "it is a new actor");
 }
 
+void names(Cluster& cluster) {
+  auto hits = cluster.spawn<Unit>("hits", {.restarts = 3}, "");
+  const Mesh units = three(cluster, {});
+  expect(cluster.find<Unit>("hits").call<&Unit::add>(1).get() == 1, "the driver finds it");
+  expect(units.rank(0).call<&Unit::add_to>("hits", 1).get() == 2, "an actor finds it");
+  expect(cluster.find_mesh<Unit>("units").call<&Unit::state>().get().size() == 3, "a mesh");
+  expect_text(error_of([&] { (void)cluster.find<Unit>("units"); }), "is a mesh of 3 actors");
+
+  expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", {}, ""); }),
+              "has actors named 'hits' already (epoch 1, running)");
+  auto same = cluster.spawn<Unit>("hits", {.if_exists = actors::IfExists::kUse}, "");
+  expect(same.call<&Unit::add>(1).get() == 3, "the existing one is used");
+  expect_text(error_of([&] {
+                (void)cluster.spawn<Unit>("units", {.if_exists = actors::IfExists::kUse}, "");
+              }),
+              "have the shape");
+
+  const auto before = cluster.find<Unit>("hits");
+  kill(hits.call<&Unit::state>().get().pid);
+  expect(before.call<&Unit::state>().get().attempt == 1, "the old handle follows");
+  expect(cluster.find<Unit>("hits").call<&Unit::add>(1).get() == 1,
+         "the name leads to the new one");
+
+  const Error unknown = error_of([&] { (void)cluster.find<Unit>("hitz", 1s); });
+  expect(unknown.code() == ErrorCode::kNotFound, "an unknown name is not found");
+  expect_text(unknown, "no actor is named 'hitz' in run supervised_app; did you mean 'hits'?");
+  same.stop();
+  expect(error_of([&] { (void)cluster.find<Unit>("hits", 500ms); }).code() == ErrorCode::kNotFound,
+         "the name ends with its actor");
+  const auto again = cluster.spawn<Unit>("hits", {}, "");
+  expect(again.call<&Unit::add>(1).get() == 1, "the name is free again");
+}
+
+/// Serves an actor until the test ends this driver.
+void serves(Cluster& cluster) {
+  const auto hits = cluster.spawn<Unit>("hits", {.restarts = 100}, "");
+  fmt::print("serving\n");
+  std::fflush(stdout);
+  hits.within(actors::kNoDeadline).call<&Unit::wait_once>().get();
+}
+
+/// Finds an actor of another run, and calls it from an actor, while the test restarts the head.
+void asks(Cluster& cluster) {
+  const auto unit = cluster.spawn<Unit>("unit", {}, "");
+  const SteadyClock clock;
+  int sum = 0;
+  for (const TimePoint end = clock.now() + 5s; clock.now() < end;) {
+    const int next = unit.call<&Unit::add_to>("serving/hits", 1).get();
+    expect(next == ++sum, fmt::format("sum {}, not {}", sum, next));
+    if (sum == 1) {
+      fmt::print("asking\n");
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("{} calls\n", sum);
+}
+
+SpawnOptions kept() {
+  SpawnOptions options;
+  options.restarts = 3;
+  options.lifetime = actors::Lifetime::kCluster;
+  return options;
+}
+
+/// Spawns an actor that outlives this run.
+void keeps(Cluster& cluster) {
+  const auto hits = cluster.spawn<Unit>("hits", kept(), "");
+  expect(hits.call<&Unit::add>(1).get() == 1, "it is new");
+  expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", kept(), ""); }),
+              "cluster has actors named 'hits' already");
+  fmt::print("unit pid {}\n", hits.call<&Unit::state>().get().pid);
+}
+
+/// Finds the actor that keeps() left, kills it, and reaches the next incarnation.
+void uses(Cluster& cluster) {
+  const auto hits = cluster.find<Unit>("hits", 20s);
+  const int sum = hits.call<&Unit::add>(1).get();
+  const std::int64_t pid = hits.call<&Unit::state>().get().pid;
+  fmt::print("unit pid {}, sum {}\n", pid, sum);
+  kill(pid);
+  const Unit::State after = hits.call<&Unit::state>().get();
+  expect(after.pid != pid && after.sum == 0 && after.attempt == 1, "the head restarts it");
+  expect(hits.call<&Unit::add>(1).get() == 1, "it serves");
+}
+
+void stops(Cluster& cluster) {
+  SpawnOptions options = kept();
+  options.if_exists = actors::IfExists::kUse;
+  auto hits = cluster.spawn<Unit>("hits", options, "");
+  expect(hits.call<&Unit::add>(1).get() > 1, "the existing one is used");
+  hits.stop();
+  expect(error_of([&] { (void)cluster.find<Unit>("hits", 500ms); }).code() == ErrorCode::kNotFound,
+         "it has ended");
+}
+
 /// Adds to a service. The first driver then waits until it is killed; the next one finds the sum.
 void adopted(Cluster& cluster, const actors::AppRun& run) {
   const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
@@ -276,6 +377,12 @@ const std::map<std::string, void (*)(Cluster&)> kScenarios = {
     {"calls", calls},
     {"handles", handles},
     {"stopped", stopped},
+    {"names", names},
+    {"keeps", keeps},
+    {"uses", uses},
+    {"stops", stops},
+    {"serves", serves},
+    {"asks", asks},
     {"latency", latency}};
 
 }  // namespace

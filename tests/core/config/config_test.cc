@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/config/config_document.h"
-#include "core/config/nearest.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "core/config/nearest.h"
+#include "core/base/nearest.h"
 
 #include <algorithm>
 

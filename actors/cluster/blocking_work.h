@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <string>
+
+#include "actors/call/task.h"
+#include "actors/system/context.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Functions that block, which the handlers of an actor await. Each runs on a thread of its own.
+/// Used by that actor; its owner destroys it after the actor's end.
+class BlockingWork final {
+ public:
+  BlockingWork() = default;
+  ~BlockingWork();
+  BlockingWork(const BlockingWork&) = delete;
+  BlockingWork& operator=(const BlockingWork&) = delete;
+
+  /// Runs `work` to its end, also if the handler is cancelled. Rethrows its error. `name`: of the
+  /// thread.
+  task<void> run(Context& context, std::string name, std::function<void()> work);
+
+ private:
+  std::list<Thread> threads_;
+};
+
+}  // namespace weft::actors

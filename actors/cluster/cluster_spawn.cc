@@ -1,0 +1,213 @@
+// Meshes of an owner: spawning, names, renewal and release.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/cluster/cluster.h"
+#include "actors/cluster/keeper.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kSpawnWithin = std::chrono::seconds(60);
+constexpr auto kFindWithin = std::chrono::seconds(30);
+/// Time in which actors that an operator stops end their calls.
+constexpr auto kStopActorsWithin = std::chrono::seconds(10);
+constexpr auto kReleaseWithin = std::chrono::seconds(5);
+
+std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
+  std::vector<ProcessRef> addresses;
+  for (const DeviceProcess& device : mesh.processes) addresses.push_back(device.process);
+  return addresses;
+}
+
+}  // namespace
+
+MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
+  // Processes whose answer was lost are released when this program reconnects.
+  return head_.ask<MeshProcesses>(
+      kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
+        MeshProcesses started = head.call<&Head::spawn>(request).get();
+        // After a loss, this program may have told the head that it does not have the mesh.
+        if (!meshes_.add_if([&] { return head_.losses() == losses; }, started))
+          throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
+        return started;
+      });
+}
+
+SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
+                                    const SpawnOptions& options) {
+  const auto left =
+      options.supervised() ? adopt_processes(wanted.name, wanted.shape.size()) : std::nullopt;
+  const Acquired acquired = left ? *left : acquire(wanted.name, wanted.shape, options.place);
+  key = acquired.key;
+  if (options.supervised()) supervisor_.add(key, options);
+  std::optional<Error> problem;
+  try {
+    SpawnedActors actors = left ? system_.adopt_actors(std::move(wanted), acquired.processes)
+                                : system_.spawn_actors(std::move(wanted), acquired.processes);
+    if (options.supervised()) return supervise(key, std::move(actors));
+    published_.publish(key, actors);
+    return actors;
+  } catch (const Error& error) {
+    problem = error;
+  }
+  rethrow(key, *problem);
+}
+
+std::optional<Cluster::OtherActors> Cluster::find_or_keep(const SpawnedActors& wanted,
+                                                          const SpawnOptions& options) {
+  const bool keeps = options.lifetime == Lifetime::kCluster;
+  const std::string name = keeps ? fmt::format("{}/{}", kKeeperName, wanted.name) : wanted.name;
+  if (options.if_exists == IfExists::kUse)
+    if (auto existing = find_existing(name, wanted.shape))
+      return OtherActors{name, std::move(*existing)};
+  if (!keeps) return std::nullopt;
+  return OtherActors{name, keep(wanted, options)};
+}
+
+NamedActors Cluster::keep(const SpawnedActors& wanted, const SpawnOptions& options) {
+  if (options.decide || !options.place.places.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: `decide` and the devices of `place` are of this program, and cannot go with "
+                ".lifetime = kCluster; use .on_failure and the hosts of `place`",
+                wanted.name);
+  const MeshRequest request = request_of(wanted.name, wanted.shape, options.place);
+  const OnFailure policy =
+      options.on_failure == OnFailure::kUnspecified ? OnFailure::kOneForOne : options.on_failure;
+  const KeptActors actors{wanted.name,
+                          wanted.interface,
+                          wanted.shape,
+                          wanted.arguments,
+                          static_cast<std::uint8_t>(policy),
+                          options.restarts.value_or(SpawnOptions::kDefaultRestarts),
+                          std::int64_t{options.within.count()},
+                          request.hosts,
+                          request.binary,
+                          request.binary_sha256,
+                          request.environment,
+                          request.memory_cap};
+  return head_.ask<NamedActors>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    const ProcessRef keeper = head.call<&Head::keeper>().get();
+    return system_.named<KeeperActor>(keeper, "keeper")
+        .within(kSpawnWithin + kReleaseWithin)  // the keeper waits for devices itself
+        .call<&KeeperActor::spawn>(actors)
+        .get();
+  });
+}
+
+std::optional<NamedActors> Cluster::find_existing(const std::string& name, const MeshShape& shape) {
+  std::optional<NamedActors> found;
+  try {
+    found = head_.ask<NamedActors>(kFindWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+      return head.call<&Head::find_actors>(FindActors{name, 0}).get();
+    });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return std::nullopt;
+  }
+  if (found->shape != shape)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the actors named '{}' have the shape {}, and {} is wanted; take another name, or "
+                "this shape",
+                name, to_string(found->shape), to_string(shape));
+  return found;
+}
+
+void Cluster::request_stop(const std::string& name) {
+  head_.ask<bool>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    head.call<&Head::stop_actors>(name).get();
+    return true;
+  });
+}
+
+task<void> Cluster::stop_published(Context& context, std::string name) {
+  const auto published = published_.find(name);
+  if (!published)
+    throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
+  // The end of a restart may take long, and failures of other meshes must not wait for it.
+  auto stopping =
+      stops_.run(context, "stop " + name, [this, published] { end_published(*published); });
+  co_await stopping;
+}
+
+void Cluster::end_published(const PublishedActors::Published& published) {
+  reports_.warn({"actors stopped",
+                 fmt::format("{} is stopped, as an operator has asked", published.actors.name)});
+  supervisor_.end(published.key);
+  const auto last = published_.find(published.actors.name);
+  if (!last || last->key != published.key) return;
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const ActorAddress& actor : last->actors.addresses)
+    stops.push_back(
+        system_.stop_actor(std::make_shared<const ActorAddress>(actor), kStopActorsWithin));
+  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+  release_last(published.key);
+}
+
+Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
+                                   const MeshPlacement& where) {
+  failures_.check_spawn();
+  const MeshProcesses started = spawn_processes(request_of(name, shape, where));
+  if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
+  return {started.key, addresses_of(started)};
+}
+
+std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& name,
+                                                          std::int64_t size) {
+  const auto left = meshes_.take_inherited(name);
+  if (!left) return std::nullopt;
+  if (std::ssize(left->processes) == size) return Acquired{left->key, addresses_of(*left)};
+  release(left->key);
+  return std::nullopt;
+}
+
+MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
+                                const MeshPlacement& where) const {
+  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
+  request.environment.insert(request.environment.end(), where.environment.begin(),
+                             where.environment.end());
+  request.memory_cap = options_.memory_cap;
+  request.places = where.places;
+  request.run = system_.options().run;
+  if (where.executable) {
+    request.binary = where.executable->path;
+    request.binary_sha256 = where.executable->sha256;
+    request.memory_cap = where.executable->memory_cap;
+  }
+  return request;
+}
+
+Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
+                                   const MeshPlacement& where,
+                                   const std::set<std::uint32_t>& broken) {
+  const MeshRenewal renewal{
+      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
+  return head_.ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
+    const MeshProcesses members{mesh.key, mesh.processes};
+    meshes_.replace(key, members);
+    Replaced replaced{mesh.key, addresses_of(members), {{}, {}, mesh.problem, mesh.code}};
+    for (const DeviceProcess& process : mesh.processes)
+      if (process.process.id == ProcessId()) replaced.renewed.missing.insert(process.rank);
+    return replaced;
+  });
+}
+
+void Cluster::release(const MeshKey& key) {
+  // After the release nobody would report why a device of the mesh was lost.
+  failures_.wait_for_explanation();
+  if (!meshes_.remove(key) || failures_.is_cluster_lost()) return;
+  try {
+    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
+  } catch (const Error&) {
+    // A head that is away learns of it when this program reconnects or has ended.
+  }
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,80 @@
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "tests/bench/actor_call/call_times.h"
+#include "tests/bench/actor_call/raw_tcp.h"
+#include "tests/bench/actor_call/server_process.h"
+#include "tests/bench/actors/scenarios.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+/// Messages that are sent before their replies are read.
+constexpr int kBatch = 1000;
+
+void serve_message(int listening_socket) { serve_raw(listening_socket, HandOver::kNone); }
+
+/// Returns the work of a ServerProcess that serves one connection.
+auto serve_with(void (*serve)(int listening_socket)) {
+  return [serve](const auto& tell_port) {
+    const Listening listening = listen_on_loopback();
+    tell_port(listening.port);
+    serve(listening.socket);
+  };
+}
+
+json raw_call(const ScenarioOptions& options) {
+  const ServerProcess server(serve_with(serve_message));
+  RawClient client(server.port(), HandOver::kNone);
+  const Latency latency = time_calls(options.calls, [&] { client.round_trip(); });
+  return {{"median_us", latency.median_us}, {"p99_us", latency.p99_us}};
+}
+
+json raw_pipelined(const ScenarioOptions& options) {
+  const ServerProcess server(serve_with(serve_raw_stream));
+  RawClient client(server.port(), HandOver::kNone);
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  int sent = 0;
+  for (; sent < options.pipelined; sent += kBatch) {
+    for (int i = 0; i < kBatch; ++i) client.send(1);
+    client.receive(kBatch);
+  }
+  return {{"calls_per_second", sent / in_seconds(clock.now() - begin)}};
+}
+
+/// Calls processes that are all connected to this one, and waits for all replies.
+json raw_gather(const ScenarioOptions& options) {
+  std::deque<ServerProcess> servers;
+  while (std::ssize(servers) < options.actors) servers.emplace_back(serve_with(serve_message));
+  std::deque<RawClient> clients;
+  for (const ServerProcess& server : servers) clients.emplace_back(server.port(), HandOver::kNone);
+  const Latency latency = time_calls(options.rounds, [&] {
+    for (RawClient& client : clients) client.send(1);
+    for (RawClient& client : clients) client.receive(1);
+  });
+  return {{"median_us", latency.median_us}, {"actors", options.actors}};
+}
+
+using RawScenario = json (*)(const ScenarioOptions&);
+const std::map<std::string, RawScenario> kRawScenarios = {
+    {"raw_call", raw_call}, {"raw_pipelined", raw_pipelined}, {"raw_gather", raw_gather}};
+
+}  // namespace
+
+std::vector<std::string> raw_scenarios() {
+  std::vector<std::string> names;
+  for (const auto& [name, run] : kRawScenarios) names.push_back(name);
+  return names;
+}
+
+json run_raw_scenario(const std::string& name, const ScenarioOptions& options) {
+  return kRawScenarios.at(name)(options);
+}
+
+}  // namespace weft

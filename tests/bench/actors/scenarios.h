@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "actors/launch/app_main.h"
+
+namespace weft {
+
+/// Sizes of the scenarios.
+struct ScenarioOptions {
+  int hosts = 4;           ///< agents of the cluster
+  int actors = 100;        ///< actors of `start` and `gather`
+  int calls = 4000;        ///< calls of `call`, one after the other
+  int pipelined = 100000;  ///< calls of `pipelined`, and of all callers of `pairs`
+  int rounds = 100;        ///< calls to all actors of `gather`
+  int repeats = 3;  ///< measurements of `start`; actors of `restart`, each killed three times
+};
+
+/// Calls without a framework, over plain sockets. They run before the process has threads.
+std::vector<std::string> raw_scenarios();
+/// Runs one of raw_scenarios(). Returns its figures, by name with their unit.
+nlohmann::json run_raw_scenario(const std::string& name, const ScenarioOptions& options);
+
+/// Actors on a cluster of device processes.
+std::vector<std::string> cluster_scenarios();
+/// Runs one of cluster_scenarios(). Returns its figures, by name with their unit.
+nlohmann::json run_cluster_scenario(const std::string& name, actors::Cluster& cluster,
+                                    const ScenarioOptions& options);
+/// Lets the device processes of `app` host the actors of the scenarios.
+void provide_actors(actors::AppMain& app);
+
+}  // namespace weft
