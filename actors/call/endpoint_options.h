@@ -38,8 +38,8 @@ constexpr MethodDeadline deadline(Nanoseconds within) {
   return {within};
 }
 
-/// Options of a method, as on() gets them. on() also checks them: a failed assertion here would make
-/// Clang report more errors than one.
+/// Options of a method, as on() gets them. on() checks them: an assertion that fails here would
+/// make Clang report several errors.
 template <typename... Options>
 struct OptionsOfMethod final {
   template <typename Option>
