@@ -5,12 +5,15 @@ namespace weft::actors {
 namespace {
 thread_local bool actor_thread = false;
 thread_local ActorId thread_actor{};
+thread_local CallFrame* thread_call = nullptr;
 }  // namespace
 
 bool on_actor_thread() { return actor_thread; }
 void set_on_actor_thread(bool is_so) { actor_thread = is_so; }
 ActorId current_actor() { return thread_actor; }
 void set_current_actor(ActorId actor) { thread_actor = actor; }
+CallFrame* blocking_call() { return thread_call; }
+void set_blocking_call(CallFrame* call) { thread_call = call; }
 
 CallFrame::~CallFrame() { release(); }
 

@@ -24,8 +24,8 @@ struct RootTask {
 
 /// Running call: its caller, deadline, cancellation state and destination of the reply.
 ///
-/// Owned by the actor's host. Used on the actor's thread, except cancel(), which the I/O thread
-/// calls while the handler runs.
+/// Owned by the actor's host. Used on the actor's thread, or on that of a `blocking` handler.
+/// cancel() is the exception: the I/O thread calls it while the handler runs.
 class CallFrame {
  public:
   /// `context`: object to which decoded arguments belong.
@@ -62,12 +62,12 @@ class CallFrame {
   /// the call is cancelled already.
   bool set_cancel_callback(std::function<void()> on_cancel);
 
+  void clear_cancel_callback();
+
  protected:
   bool replied_ = false;
 
  private:
-  void clear_cancel_callback();
-
   // shared with pending wake-ups of the handler, which may fire after its end
   const std::shared_ptr<Mailbox> mailbox_;
   Envelope envelope_;
@@ -95,5 +95,9 @@ void set_on_actor_thread(bool is_so = true);
 /// Returns the actor whose handlers this thread runs; 0 on other threads. Set by the actor's host.
 ActorId current_actor();
 void set_current_actor(ActorId actor);
+/// Returns the call whose `blocking` handler this thread runs; null on other threads. Set by the
+/// actor's host.
+CallFrame* blocking_call();
+void set_blocking_call(CallFrame* call);
 
 }  // namespace weft::actors

@@ -17,6 +17,17 @@ inline constexpr Nanoseconds kNoDeadline = Nanoseconds::max();
 
 class FirstDone;
 
+/// Blocks until `pending` is done or until the time `until`. Returns true if it is done. If a
+/// `blocking` handler waits and its call is cancelled, `pending` is cancelled, too.
+inline bool wait_in_thread(const std::shared_ptr<Pending>& pending, TimePoint until) {
+  CallFrame* const call = blocking_call();
+  if (call == nullptr) return pending->wait_until(until);
+  if (!call->set_cancel_callback([pending] { pending->cancel(); })) pending->cancel();
+  const bool done = pending->wait_until(until);
+  call->clear_cancel_callback();
+  return done;
+}
+
 /// Pending result of one or several calls. Move-only; the result is taken once.
 ///
 /// Completes at the call's deadline at the latest. Destroying a Future does not cancel the call.
@@ -34,18 +45,18 @@ class [[nodiscard]] Future final {
   void cancel() { pending_->cancel(); }
   /// Blocks until the call ends or `within` has passed. Returns true if the call has ended.
   bool wait_for(Nanoseconds within) const {
-    return pending_->wait_until(SteadyClock().now() + within);
+    return wait_in_thread(pending_, SteadyClock().now() + within);
   }
 
   /// Blocks until the call ends, then returns the result or throws the error. Handlers must not
-  /// block: they use co_await.
+  /// block, unless they are `blocking`: they use co_await.
   R get() {
-    pending_->wait_until(TimePoint::max());
+    wait_in_thread(pending_, TimePoint::max());
     return extract_(*pending_);
   }
   /// Like get(), but cancels the call and throws Error(kDeadlineExceeded) after `within`.
   R get(Nanoseconds within) {
-    if (!pending_->wait_until(SteadyClock().now() + within)) {
+    if (!wait_in_thread(pending_, SteadyClock().now() + within)) {
       pending_->cancel();
       throw_error(ErrorCode::kDeadlineExceeded,
                   "the call has given no result within {} ms, so it was cancelled",

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "actors/call/combine.h"
+#include "actors/call/endpoint_options.h"
 #include "actors/call/task.h"
 #include "actors/message/ids.h"
 #include "core/codec/codec.h"
@@ -78,42 +79,53 @@ using ActorOf = typename MemberTraits<decltype(Member)>::Class;
 template <auto Member>
 inline constexpr bool kIsMethod = MemberTraits<decltype(Member)>::kIsMethod;
 
-/// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
-/// suspended.
-struct Urgent {};
-inline constexpr Urgent urgent{};
-/// Tag of a method that may run twice. If its process dies, a call is repeated, within its
-/// deadline, once the actor was restarted. All other methods run at most once.
-struct Idempotent {};
-inline constexpr Idempotent idempotent{};
-
 /// Entry of an interface: a handler and its name on the wire.
 template <auto Member>
 struct Endpoint {
   const char* name;
   bool is_urgent;
   bool is_idempotent;
+  bool is_concurrent;
+  bool is_blocking;
+  Nanoseconds deadline;  ///< kDefaultDeadline: the system's.
   bool has_combine;
   CombineResults combine;  ///< Function of reduce_with, if there is one.
 };
 
-/// `options`: some of urgent, idempotent, reduce_with<...>.
+/// `options`: urgent, idempotent, concurrent, blocking, deadline(time), reduce_with<...>, as far as
+/// they combine.
 template <auto Member, typename... Options>
-constexpr Endpoint<Member> on(const char* name, Options...) {
+constexpr Endpoint<Member> on(const char* name, Options... options) {
   static_assert(kIsMethod<Member>,
                 "an endpoint is a method of the actor class: write on<&T::method>(\"method\"), "
                 "without static, volatile, & and && at the method");
-  static_assert((... && (std::is_same_v<Options, Urgent> || std::is_same_v<Options, Idempotent> ||
-                         internal::is_reduce_with<Options>)),
-                "an option of a method is `urgent`, `idempotent` or `reduce_with<...>`");
+  using All = OptionsOfMethod<Options...>;
+  static_assert((... && (All::template kIsOption<Options> || internal::is_reduce_with<Options>)),
+                "an option of a method is `urgent`, `idempotent`, `concurrent`, `blocking`, "
+                "`deadline(time)` or `reduce_with<...>`");
+  static_assert(!(All::kUrgent && All::kBlocking),
+                "a method cannot be `urgent` and `blocking`: urgent calls run on the actor's "
+                "thread, which must not block");
+  static_assert(!(All::kUrgent && All::kConcurrent),
+                "a method cannot be `urgent` and `concurrent`: urgent calls interleave with all "
+                "others");
+  static_assert(!(All::kConcurrent && All::kBlocking),
+                "a method cannot be `concurrent` and `blocking`: a blocking handler runs alone");
+  static_assert(!All::kBlocking || !is_task<typename MemberTraits<decltype(Member)>::Returned>,
+                "a `blocking` method must return its result, not a task: it may wait with get()");
   CombineResults combine = nullptr;
   if constexpr (kIsMethod<Member>)
     ((combine = internal::is_reduce_with<Options>
                     ? internal::ListedCombine<ResultOf<Member>, Options>::kFunction
                     : combine),
      ...);
-  return {name, (... || std::is_same_v<Options, Urgent>),
-          (... || std::is_same_v<Options, Idempotent>), (... || internal::is_reduce_with<Options>),
+  return {name,
+          All::kUrgent,
+          All::template kHas<Idempotent>,
+          All::kConcurrent,
+          All::kBlocking,
+          All::deadline_or(kDefaultDeadline, options...),
+          (... || internal::is_reduce_with<Options>),
           combine};
 }
 
@@ -130,6 +142,9 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
   std::array<bool, kSize> idempotent;
+  std::array<bool, kSize> concurrent;
+  std::array<bool, kSize> blocking;
+  std::array<Nanoseconds, kSize> deadline;
   // GCC compares no pointer with null at compile time if it instruments undefined behaviour.
   std::array<bool, kSize> has_combine;
   std::array<CombineResults, kSize> combine;
@@ -147,11 +162,9 @@ struct Interface {
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
-  return {{list.name...},
-          {list.is_urgent...},
-          {list.is_idempotent...},
-          {list.has_combine...},
-          {list.combine...}};
+  return {{list.name...},          {list.is_urgent...},   {list.is_idempotent...},
+          {list.is_concurrent...}, {list.is_blocking...}, {list.deadline...},
+          {list.has_combine...},   {list.combine...}};
 }
 
 /// Result of interface() with entries that are no endpoints; a static assertion reports them.

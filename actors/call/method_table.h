@@ -13,6 +13,8 @@ namespace weft::actors {
 struct MethodEntry {
   const char* name;
   bool urgent;
+  bool concurrent;
+  bool blocking;
   void (*invoke)(void* actor, CallFrame& frame);
   CombineResults combine;
 };
@@ -68,7 +70,8 @@ constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
     const Interface<Name, Version, Members...>& list) {
   std::size_t i = 0;
   const auto entry = [&](void (*invoke)(void*, CallFrame&), CombineResults combine) {
-    const MethodEntry made{list.names[i], list.urgent[i], invoke, combine};
+    const MethodEntry made{list.names[i],    list.urgent[i], list.concurrent[i],
+                           list.blocking[i], invoke,         combine};
     ++i;
     return made;
   };

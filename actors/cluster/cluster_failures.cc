@@ -60,6 +60,9 @@ class Cluster::Actions final : public SupervisorActions {
   void end_supervision(const ActorAddress& actor, const Error& why) override {
     cluster_.system_.end_supervision(actor, why);
   }
+  bool has_ended(const ActorAddress& actor) const override {
+    return cluster_.system_.has_ended(actor);
+  }
   void give_up(const Incident& incident, const Error& error) override {
     cluster_.supervised_mesh_failed(incident, error);
   }

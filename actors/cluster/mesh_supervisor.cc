@@ -148,6 +148,16 @@ OnFailure MeshSupervisor::decide(const Mesh& mesh, const Incident& incident) con
   return policy == OnFailure::kUnspecified ? OnFailure::kOneForOne : policy;
 }
 
+bool MeshSupervisor::only_ended_died(const Mesh& mesh, const MeshFailure& failure) const {
+  bool any = false;
+  for (const auto& actor : mesh.actors.addresses) {
+    if (std::ranges::find(failure.dead, actor->process.id) == failure.dead.end()) continue;
+    if (!actions_.has_ended(*actor)) return false;
+    any = true;
+  }
+  return any;
+}
+
 std::set<std::uint32_t> MeshSupervisor::affected_ranks(const Mesh& mesh, const MeshFailure& failure,
                                                        OnFailure policy) const {
   std::set<std::uint32_t> ranks;
@@ -159,6 +169,7 @@ std::set<std::uint32_t> MeshSupervisor::affected_ranks(const Mesh& mesh, const M
   if (policy == OnFailure::kOneForAll) first = 0;
   if (policy == OnFailure::kOneForAll || policy == OnFailure::kRestForOne)
     for (std::uint32_t rank = first; rank < addresses.size(); ++rank) ranks.insert(rank);
+  std::erase_if(ranks, [&](std::uint32_t rank) { return actions_.has_ended(*addresses[rank]); });
   return ranks;
 }
 
@@ -176,6 +187,7 @@ std::size_t MeshSupervisor::count(Mesh& mesh, const RestartBudget::Death& death)
 }
 
 void MeshSupervisor::restart(Mesh& mesh, const MeshFailure& failure) {
+  if (only_ended_died(mesh, failure)) return;
   const Incident& incident = failure.incident;
   const OnFailure policy = decide(mesh, incident);
   if (policy == OnFailure::kEscalate) throw Error(incident.error());
@@ -216,6 +228,12 @@ std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, std::set<std::ui
     {
       const std::lock_guard lock(mutex_);
       mesh.key = renewed.key;
+    }
+    for (std::uint32_t rank = 0; rank < renewed.processes.size(); ++rank) {
+      const ActorAddress& actor = *mesh.actors.addresses[rank];
+      if (!actions_.has_ended(actor)) continue;
+      renewed.processes[rank] = actor.process;  // spawns none
+      renewed.missing.erase(rank);
     }
     if (!renewed.missing.empty()) {
       // The others have their new processes.

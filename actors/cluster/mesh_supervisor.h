@@ -41,6 +41,7 @@ class SupervisorActions {
   virtual void restart_begins(const ActorAddress& actor) = 0;
   virtual void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now) = 0;
   virtual void end_supervision(const ActorAddress& actor, const Error& why) = 0;
+  virtual bool has_ended(const ActorAddress& actor) const = 0;
   /// Fails the calls of a mesh that is not restarted, with `error`.
   virtual void give_up(const Incident& incident, const Error& error) = 0;
   /// Reports a restart, or a wait for devices, to the operator.
@@ -52,6 +53,8 @@ class SupervisorActions {
 ///
 ///   [running] -> failed() -> [restarting: calls wait] -> [running]
 ///                                                    `-> [given up: calls fail]
+///
+/// An actor that ended itself (Context::exit) is not restarted. Its process is not replaced.
 ///
 /// A thread per mesh, while it is restarted. Owned by a Cluster; any thread.
 class MeshSupervisor final {
@@ -87,7 +90,10 @@ class MeshSupervisor final {
   /// is none to handle. The thread is then about to end.
   std::optional<MeshFailure> next_failure(Mesh& mesh);
   void restart(Mesh& mesh, const MeshFailure& failure);
-  /// Returns the ranks that the policy restarts: dead ones, and living ones beside them.
+  /// Returns true if the actors of all processes that died had ended themselves before.
+  bool only_ended_died(const Mesh& mesh, const MeshFailure& failure) const;
+  /// Returns the ranks that the policy restarts: dead ones, and living ones beside them, but none
+  /// whose actor has ended itself.
   std::set<std::uint32_t> affected_ranks(const Mesh& mesh, const MeshFailure& failure,
                                          OnFailure policy) const;
   OnFailure decide(const Mesh& mesh, const Incident& incident) const;

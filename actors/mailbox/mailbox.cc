@@ -11,12 +11,18 @@ constexpr std::uint32_t kMinWindowMessages = 16;
 constexpr std::uint64_t kMinWindowBytes = 64u << 10;
 }  // namespace
 
-void Mailbox::wake(std::unique_lock<Mutex>& lock) {
+void Mailbox::update_hint() {
   queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
                      std::memory_order_relaxed);
+}
+
+void Mailbox::wake(std::unique_lock<Mutex>& lock) {
+  update_hint();
   const bool sleeping = std::exchange(sleeping_, false);
   lock.unlock();
-  if (sleeping) changed_.notify_one();
+  if (!sleeping) return;
+  if (on_ready_) on_ready_();
+  else changed_.notify_one();
 }
 
 Mailbox::Refusal Mailbox::push(Envelope& envelope) {
@@ -66,35 +72,54 @@ void Mailbox::request_stop() {
   wake(lock);
 }
 
-Mailbox::Item Mailbox::next(bool ordinary) {
+Mailbox::Item Mailbox::next(Ordinary ordinary) {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (std::exchange(stop_requested_, false)) return Stop{};
-    if (!wakeups_.empty()) {
-      Item item =
-          std::visit([](auto& wakeup) -> Item { return std::move(wakeup); }, wakeups_.front());
-      wakeups_.pop_front();
-      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
-                         std::memory_order_relaxed);
-      return item;
-    }
-    std::deque<Envelope>* queue = !urgent_.empty()                 ? &urgent_
-                                  : ordinary && !ordinary_.empty() ? &ordinary_
-                                                                   : nullptr;
-    if (queue) {
-      Envelope envelope = std::move(queue->front());
-      queue->pop_front();
-      if (queue == &ordinary_) consumed(envelope);
-      last_route_ = envelope.route.get();
-      last_call_ = envelope.call.id;
-      last_cancelled_.store(false, std::memory_order_relaxed);
-      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
-                         std::memory_order_relaxed);
-      return envelope;
-    }
+    const Source source = find_source(ordinary);
+    if (source != Source::kNone) return take(source);
     sleeping_ = true;
     changed_.wait(lock, [this] { return !sleeping_; });
   }
+}
+
+std::optional<Mailbox::Item> Mailbox::try_next(Ordinary ordinary) {
+  const std::lock_guard lock(mutex_);
+  const Source source = find_source(ordinary);
+  if (source != Source::kNone) return take(source);
+  sleeping_ = true;
+  return std::nullopt;
+}
+
+Mailbox::Source Mailbox::find_source(Ordinary ordinary) const {
+  if (stop_requested_) return Source::kStop;
+  if (!wakeups_.empty()) return Source::kWakeup;
+  if (!urgent_.empty()) return Source::kUrgent;
+  if (ordinary == Ordinary::kNone || ordinary_.empty()) return Source::kNone;
+  const bool starts = ordinary == Ordinary::kAll || ordinary_.front().concurrent;
+  return starts ? Source::kOrdinary : Source::kNone;
+}
+
+Mailbox::Item Mailbox::take(Source source) {
+  if (source == Source::kStop) {
+    stop_requested_ = false;
+    return Stop{};
+  }
+  if (source == Source::kWakeup) {
+    Item item =
+        std::visit([](auto& wakeup) -> Item { return std::move(wakeup); }, wakeups_.front());
+    wakeups_.pop_front();
+    update_hint();
+    return item;
+  }
+  std::deque<Envelope>& queue = source == Source::kUrgent ? urgent_ : ordinary_;
+  Envelope envelope = std::move(queue.front());
+  queue.pop_front();
+  if (source == Source::kOrdinary) consumed(envelope);
+  last_route_ = envelope.route.get();
+  last_call_ = envelope.call.id;
+  last_cancelled_.store(false, std::memory_order_relaxed);
+  update_hint();
+  return envelope;
 }
 
 void Mailbox::consumed(const Envelope& envelope) {

@@ -35,6 +35,7 @@ struct Envelope {
   // shared with the system: a reply may come after the connection's end
   std::shared_ptr<ReturnRoute> route;
   TimePoint deadline = TimePoint::max();
+  bool concurrent = false;  ///< True if its method is `concurrent`. Set by the actor's process.
 };
 
 /// Suspended coroutine that is to be resumed, with its CallFrame.
@@ -52,8 +53,8 @@ struct CreditReport {
 
 /// Queues of one actor: ordinary calls (bounded by credit), urgent calls, and wake-ups.
 ///
-/// Owned by the actor's host. Any thread, except next() and drain_credit_reports(): the actor's
-/// thread.
+/// Owned by the actor's host. Any thread, except next(), try_next() and drain_credit_reports(): the
+/// actor's thread.
 class Mailbox final {
  public:
   using Task = std::function<void()>;
@@ -62,8 +63,14 @@ class Mailbox final {
   /// Reason why push() rejects a message.
   enum class Refusal { kNone, kClosed, kOverrun, kUrgentFull };
   static constexpr std::size_t kMaxUrgent = 256;
+  /// Ordinary calls that next() returns. They keep their order: kConcurrent returns the first one
+  /// if it is concurrent.
+  enum class Ordinary : std::uint8_t { kNone, kConcurrent, kAll };
 
-  Mailbox(ActorId actor, MailboxLimits limits) : actor_(actor), limits_(limits) {}
+  /// `on_ready`: called when there may be work again after try_next() returned none, by the thread
+  /// that brought it. Must not block.
+  Mailbox(ActorId actor, MailboxLimits limits, std::function<void()> on_ready = nullptr)
+      : actor_(actor), limits_(limits), on_ready_(std::move(on_ready)) {}
 
   /// Takes the envelope, or leaves it unchanged and returns the reason. kOverrun: the sender
   /// exceeded its credit, which a correct sender never does.
@@ -76,9 +83,11 @@ class Mailbox final {
   void request_stop();
 
   /// Blocks until there is work and returns it: a stop request first, then wake-ups, urgent calls,
-  /// and, if `ordinary`, ordinary calls in order of arrival.
-  Item next(bool ordinary);
-  /// Returns true if next(true) would not block. A hint.
+  /// and ordinary calls in order of arrival.
+  Item next(Ordinary ordinary);
+  /// Like next(), but returns nullopt if there is no work. `on_ready` is then called once.
+  std::optional<Item> try_next(Ordinary ordinary);
+  /// Returns true if next(Ordinary::kAll) would not block. A hint.
   bool has_more() const { return queued_hint_.load(std::memory_order_relaxed) != 0; }
   /// Appends the credit reports that are due. Call it after each item and before waiting.
   void drain_credit_reports(std::vector<CreditReport>& into);
@@ -112,16 +121,22 @@ class Mailbox final {
     bool report = false;
     bool report_when_drained = false;  // report credit once all its calls are consumed
   };
+  /// Queue from which the next item is taken.
+  enum class Source : std::uint8_t { kNone, kStop, kWakeup, kUrgent, kOrdinary };
+  Source find_source(Ordinary ordinary) const;
+  Item take(Source source);
+  void update_hint();
   void consumed(const Envelope& envelope);
   Credit make_report(SenderCredit& sender);
   void wake(std::unique_lock<Mutex>& lock);
 
   const ActorId actor_;
   const MailboxLimits limits_;
+  const std::function<void()> on_ready_;  // null if the actor's thread waits in next()
 
   mutable Mutex mutex_;  // guards the members below
   Condition changed_;
-  bool sleeping_ = false;
+  bool sleeping_ = false;  // the actor's thread waits, or `on_ready_` is to be called
   bool closed_ = false;
   bool stop_requested_ = false;
   std::deque<std::variant<Task, Resumption>> wakeups_;

@@ -64,10 +64,38 @@ class ActorHost::Frame final : public CallFrame {
   const TimePoint began_ = SteadyClock().now();
 };
 
+/// Run of a `blocking` handler on a thread of its own.
+class ActorHost::BlockingCall final : public ActorThreads::Work {
+ public:
+  BlockingCall(std::shared_ptr<ActorHost> host, std::shared_ptr<Frame> frame)
+      : host_(std::move(host)), frame_(std::move(frame)) {}
+
+  void run() override {
+    set_current_actor(host_->self().actor);
+    set_blocking_call(frame_.get());
+    host_->invoke(*frame_);
+    set_blocking_call(nullptr);
+    set_current_actor(ActorId());
+    // The handle only says that the wait is over.
+    host_->mailbox()->resume({std::noop_coroutine(), frame_.get()});
+  }
+
+ private:
+  // shared with the actors of the process and with suspended_: both may end first
+  const std::shared_ptr<ActorHost> host_;
+  const std::shared_ptr<Frame> frame_;
+};
+
 ActorHost::ActorHost(System& system, Options options)
     : options_(std::move(options)),
       context_(system, *this, options_.self, options_.place),
-      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits)),
+      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits,
+                                         options_.thread == ActorThread::kOwn
+                                             ? std::function<void()>()
+                                             : [this] {
+                                                 // The actor cannot end before this turn.
+                                                 options_.threads.run(shared_from_this());
+                                               })),
       owner_(options_.owner) {}
 
 ActorHost::~ActorHost() { join(); }
@@ -76,39 +104,64 @@ void ActorHost::start(std::vector<std::byte> arguments,
                       std::function<void(Outcome<std::vector<std::byte>>)> constructed,
                       std::function<void()> ended) {
   when_ended(std::move(ended));
+  construction_ = std::make_unique<Construction>();
+  *construction_ = {std::move(arguments), std::move(constructed)};
+  if (options_.thread == ActorThread::kShared) return options_.threads.run(shared_from_this());
   // Held until thread_ is set: the loop may join an actor that ends at once.
   const std::lock_guard starting(mutex_);
-  auto live = [this, keep = shared_from_this(), arguments = std::move(arguments),
-               constructed = std::move(constructed)]() mutable {
-    set_on_actor_thread();
-    set_current_actor(options_.self.actor);
-    run(std::move(arguments), constructed);
-    std::vector<std::function<void()>> callbacks;
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      changed_.notify_all();
-      callbacks = std::move(when_ended_);
-    }
-    for (const auto& callback : callbacks) callback();
-  };
-  thread_ = Thread(options_.self.label, ThreadPriority::kOrdinary, std::move(live));
+  thread_ =
+      Thread(options_.self.label, ThreadPriority::kOrdinary, [this, keep = shared_from_this()] {
+        set_on_actor_thread();
+        set_current_actor(options_.self.actor);
+        construct();
+        while (!served()) {
+          report_credit();
+          take(mailbox_->next(startable()));
+        }
+        end();
+      });
 }
 
-void ActorHost::run(std::vector<std::byte> arguments,
-                    const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
+void ActorHost::run() {
+  set_current_actor(options_.self.actor);
+  if (construction_) construct();
+  for (int items = 0; items < kItemsPerTurn && !served(); ++items) {
+    report_credit();
+    auto item = mailbox_->try_next(startable());
+    // From here on, another thread may have the next turn.
+    if (!item) return set_current_actor(ActorId());
+    take(std::move(*item));
+  }
+  if (served()) end();
+  else options_.threads.run(shared_from_this());
+  set_current_actor(ActorId());
+}
+
+void ActorHost::construct() {
+  const auto construction = std::exchange(construction_, nullptr);
   try {
-    object_ = options_.provider.make(context_, arguments);
+    object_ = options_.provider.make(context_, construction->arguments);
   } catch (...) {
     const Error error = with_origin(current_error());
+    stopped_ = true;
     refuse_waiting();
-    constructed(error);
-    return;
+    return construction->constructed(error);
   }
-  constructed(encode(options_.self));
-  serve();
+  construction->constructed(encode(options_.self));
+}
+
+void ActorHost::end() {
+  abandon_suspended();
   refuse_waiting();
   object_.reset();
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+    callbacks = std::move(when_ended_);
+  }
+  for (const auto& callback : callbacks) callback();
 }
 
 Error ActorHost::with_origin(Error error) const {
@@ -117,42 +170,49 @@ Error ActorHost::with_origin(Error error) const {
   return error;
 }
 
-void ActorHost::serve() {
-  bool stopping = false;
-  while (!stopping || active_ || !urgents_.empty()) {
-    mailbox_->drain_credit_reports(reports_);
-    for (const CreditReport& report : reports_) report.route->grant(report.credit);
-    reports_.clear();
-    Mailbox::Item item = mailbox_->next(!active_ && !stopping);
-    if (std::holds_alternative<Mailbox::Stop>(item)) {
-      stopping = true;
-      refuse_waiting();
-    } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
-      try {
-        (*task)();
-      } catch (...) {
-        options_.log.error("{}: a posted task failed: {}", options_.self.label,
-                           current_error().describe());
-      }
-    } else if (auto* resumption = std::get_if<Resumption>(&item)) {
-      if (!resumption->handle) break;  // the grace period is over: abandons suspended calls
-      resume_handler(*resumption);
-    } else {
-      begin(std::get<Envelope>(std::move(item)));
-    }
+void ActorHost::report_credit() {
+  mailbox_->drain_credit_reports(reports_);
+  for (const CreditReport& report : reports_) report.route->grant(report.credit);
+  reports_.clear();
+}
+
+void ActorHost::take(Mailbox::Item item) {
+  if (auto* envelope = std::get_if<Envelope>(&item)) {
+    begin(std::move(*envelope));
+  } else if (auto* resumption = std::get_if<Resumption>(&item)) {
+    if (resumption->handle) resume_handler(*resumption);
+    else abandoning_ = true;  // the grace period is over
+  } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
+    run_task(*task);
+  } else {
+    stopped_ = true;
+    refuse_waiting();
   }
-  const auto abandon = [](const std::shared_ptr<Frame>& frame) {
-    if (!frame) return;
+}
+
+void ActorHost::run_task(const Mailbox::Task& task) {
+  try {
+    task();
+  } catch (...) {
+    options_.log.error("{}: a posted task failed: {}", options_.self.label,
+                       current_error().describe());
+  }
+}
+
+void ActorHost::abandon_suspended() {
+  for (const auto& frame : suspended_) {
     frame->reply(
         Error(ErrorCode::kCancelled, "the actor was stopped, and this call did not end in time"));
     frame->release();
-  };
-  abandon(active_);
-  for (const auto& frame : urgents_) abandon(frame);
-  active_.reset();
-  urgents_.clear();
+  }
+  suspended_.clear();
   const std::lock_guard lock(mutex_);
   running_.clear();
+}
+
+Mailbox::Ordinary ActorHost::startable() const {
+  if (stopped_ || alone_ > 0 || concurrent_ >= kMaxConcurrent) return Mailbox::Ordinary::kNone;
+  return concurrent_ > 0 ? Mailbox::Ordinary::kConcurrent : Mailbox::Ordinary::kAll;
 }
 
 std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
@@ -184,7 +244,6 @@ void ActorHost::begin(Envelope envelope) {
                             false);
     return;
   }
-  const MethodEntry& method = options_.provider.methods[envelope.call.method];
   const auto frame = std::make_shared<Frame>(*this, std::move(envelope));
   bool stopping = false;
   {
@@ -194,57 +253,86 @@ void ActorHost::begin(Envelope envelope) {
   }
   // An earlier cancel() found the call neither waiting nor running.
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
+  if (method_of(*frame).blocking) {
+    blocking_ = true;
+    suspended(frame);
+    options_.blocking_threads.run(std::make_shared<BlockingCall>(shared_from_this(), frame));
+    return;
+  }
   current_ = frame.get();
-  frame->has_thread = true;
+  invoke(*frame);
+  current_ = nullptr;
+  if (frame->suspended()) suspended(frame);
+  else finished(frame);
+}
+
+const MethodEntry& ActorHost::method_of(const Frame& frame) const {
+  return options_.provider.methods[frame.envelope().call.method];
+}
+
+void ActorHost::invoke(Frame& frame) {
+  const MethodEntry& method = method_of(frame);
+  frame.has_thread = true;
   const CrashContext inside(method.name, options_.self.label.c_str());
   try {
-    method.invoke(object_.get(), *frame);
+    method.invoke(object_.get(), frame);
   } catch (...) {
-    frame->reply(current_error());
+    frame.reply(current_error());
   }
-  frame->has_thread = false;
-  current_ = nullptr;
-  keep_or_release(frame);
+  frame.has_thread = false;
 }
 
 void ActorHost::resume_handler(const Resumption& resumption) {
-  std::shared_ptr<Frame> frame;
-  if (active_.get() == resumption.frame) frame = active_;
-  for (const auto& each : urgents_)
-    if (each.get() == resumption.frame) frame = each;
-  if (!frame) return;
-  current_ = frame.get();
-  frame->has_thread = true;
-  const CrashContext inside(options_.provider.methods[frame->envelope().call.method].name,
-                            options_.self.label.c_str());
-  frame->resume(resumption.handle);
-  frame->has_thread = false;
-  current_ = nullptr;
-  keep_or_release(frame);
+  const auto found = std::ranges::find_if(
+      suspended_, [&](const auto& each) { return each.get() == resumption.frame; });
+  if (found == suspended_.end()) return;
+  const std::shared_ptr<Frame> frame = *found;
+  const MethodEntry& method = method_of(*frame);
+  if (method.blocking) {
+    blocking_ = false;
+  } else {
+    current_ = frame.get();
+    frame->has_thread = true;
+    const CrashContext inside(method.name, options_.self.label.c_str());
+    frame->resume(resumption.handle);
+    frame->has_thread = false;
+    current_ = nullptr;
+    if (frame->suspended()) return;
+  }
+  resumed(frame);
+  finished(frame);
 }
 
-void ActorHost::keep_or_release(const std::shared_ptr<Frame>& frame) {
-  const bool suspended = frame->suspended();
-  if (frame->envelope().call.urgent) {
-    std::erase(urgents_, frame);
-    if (suspended) urgents_.push_back(frame);
-  } else {
-    active_ = suspended ? frame : nullptr;
-  }
-  if (suspended) return;
+void ActorHost::suspended(const std::shared_ptr<Frame>& frame) {
+  suspended_.push_back(frame);
+  const MethodEntry& method = method_of(*frame);
+  if (!method.urgent) ++(method.concurrent ? concurrent_ : alone_);
+}
+
+void ActorHost::resumed(const std::shared_ptr<Frame>& frame) {
+  std::erase(suspended_, frame);
+  const MethodEntry& method = method_of(*frame);
+  if (!method.urgent) --(method.concurrent ? concurrent_ : alone_);
+}
+
+void ActorHost::finished(const std::shared_ptr<Frame>& frame) {
   frame->release();
   const std::lock_guard lock(mutex_);
   std::erase(running_, frame);
 }
 
 void ActorHost::refuse_waiting() {
-  for (const Envelope& envelope : mailbox_->close())
+  const auto waiting = mailbox_->close();
+  if (waiting.empty()) return;
+  const auto reason = exit_reason();
+  const Error refusal =
+      reason ? ended_error(options_.self.label, *reason)
+             : Error(ErrorCode::kCancelled,
+                     fmt::format("{} was stopped; the call was not started", options_.self.label));
+  for (const Envelope& envelope : waiting)
     if (envelope.call.id != 0)
       envelope.route->reply(
-          {envelope.call.id,
-           Error(ErrorCode::kCancelled,
-                 fmt::format("{} was stopped; the call was not started", options_.self.label))
-               .from(options_.self.process.name, options_.self.label)},
+          {envelope.call.id, Error(refusal).from(options_.self.process.name, options_.self.label)},
           true);
 }
 
@@ -284,7 +372,28 @@ ProcessId ActorHost::change_owner(ProcessId owner) {
   return std::exchange(owner_, owner);
 }
 
-void ActorHost::stop() {
+Error ended_error(const std::string& label, const std::string& reason) {
+  return Error(ErrorCode::kNotFound,
+               fmt::format("{} has ended: {}; the call was not started", label, reason));
+}
+
+void ActorHost::stop() { begin_stop(nullptr); }
+
+void ActorHost::exit(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    exit_reason_ = reason;
+  }
+  begin_stop(current_call());
+}
+
+std::optional<std::string> ActorHost::exit_reason() const {
+  const std::lock_guard lock(mutex_);
+  return exit_reason_;
+}
+
+void ActorHost::begin_stop(const CallFrame* spared) {
   std::vector<std::shared_ptr<Frame>> running;
   {
     const std::lock_guard lock(mutex_);
@@ -292,9 +401,10 @@ void ActorHost::stop() {
     running = running_;
   }
   stop_source_.request_stop();
-  for (const auto& frame : running) frame->cancel();
-  mailbox_->request_stop();
-  options_.schedule(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
+  mailbox_->request_stop();  // first, so that no waiting call begins when another one ends
+  for (const auto& frame : running)
+    if (frame.get() != spared) frame->cancel();
+  options_.timers.run_after(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
 }
 
 void ActorHost::when_ended(std::function<void()> then) {

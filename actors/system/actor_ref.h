@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "actors/call/endpoint_options.h"
 #include "actors/call/future.h"
 #include "actors/call/interface.h"
 #include "actors/message/ids.h"
@@ -10,9 +11,6 @@
 namespace weft::actors {
 
 class System;
-
-/// Placeholder for the system's default deadline.
-inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
 
 /// Handle of one actor of class T: a plain value that keeps nothing alive. It travels: arguments,
 /// results and their fields can be handles. The receiver connects when it first calls the actor.

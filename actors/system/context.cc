@@ -1,6 +1,7 @@
 #include "actors/system/context.h"
 
 #include "actors/system/actor_host.h"
+#include "actors/system/internal/loop_timers.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -35,7 +36,24 @@ void Context::set_report(std::function<std::vector<std::byte>()> report) const {
 
 const Log& Context::log() const { return host_.options().log; }
 
-Wakeup Context::make_wakeup() const { return Wakeup(host_.options().schedule); }
+Wakeup Context::make_wakeup() const {
+  return Wakeup([&timers = host_.options().timers](Nanoseconds delay, std::function<void()> then) {
+    timers.run_after(delay, std::move(then));
+  });
+}
+
+void Context::exit(const std::string& reason) const { host_.exit(reason); }
+
+ActorTimer Context::after(Nanoseconds time, std::function<void()> task) const {
+  return {host_.options().timers, host_.mailbox(), time, Nanoseconds::zero(), std::move(task)};
+}
+
+ActorTimer Context::every(Nanoseconds interval, std::function<void()> task) const {
+  if (interval <= Nanoseconds::zero())
+    throw_error(ErrorCode::kInvalidArgument, "{}: the interval of a timer must be above zero",
+                self_.label);
+  return {host_.options().timers, host_.mailbox(), interval, interval, std::move(task)};
+}
 
 void Context::on_activity(std::function<ActorActivity()> activity) const {
   host_.on_activity(std::move(activity));

@@ -10,6 +10,7 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
+#include "actors/system/actor_timer.h"
 #include "actors/system/survey.h"
 #include "core/base/clock.h"
 #include "core/codec/codec.h"
@@ -47,6 +48,12 @@ struct RestartInfo {
       weft::fields(&RestartInfo::epoch, &RestartInfo::attempt, &RestartInfo::incident);
 };
 
+/// Thread on which an actor runs.
+enum class ActorThread : std::uint8_t {
+  kOwn,     ///< A thread of its own: the actor owns a device, or computes for long.
+  kShared,  ///< One of a few threads that the actors of a process share, another one each time.
+};
+
 /// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
 class TaskPoster final {
  public:
@@ -61,11 +68,12 @@ class TaskPoster final {
 
 /// Access of an actor to its runtime: passed to its constructor, valid as long as the actor lives.
 ///
-/// The actor's thread only, except post() and poster().
+/// The actor's thread only, except post() and poster(), and what a `blocking` handler reads.
 class Context final {
  public:
-  Context(System& system, ActorHost& host, ActorAddress self, MeshPosition place)
-      : system_(system), host_(host), self_(std::move(self)), place_(std::move(place)) {}
+  /// Borrows its arguments.
+  Context(System& system, ActorHost& host, const ActorAddress& self, const MeshPosition& place)
+      : system_(system), host_(host), self_(self), place_(place) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -90,7 +98,8 @@ class Context final {
   /// Returns why the actor was constructed again; attempt 0: it is the first incarnation.
   const RestartInfo& restart_info() const;
 
-  // State of the running handler; outside of handlers (constructor, posted tasks) of the actor.
+  // State of the running handler; outside of handlers (constructor, posted tasks) of the actor. A
+  // `blocking` handler may read it on its thread.
   /// Returns the calling process.
   ProcessRef caller() const;
   /// Returns the caller's deadline; TimePoint::max() if there is none.
@@ -112,6 +121,15 @@ class Context final {
   void on_activity(std::function<ActorActivity()> activity) const;
   /// Returns the log of this process. Several actors share it: name the actor in each line.
   const Log& log() const;
+  /// Ends the actor after the running handler, which may still await. Waiting and later calls fail
+  /// with Error(kNotFound), which has the reason. Other suspended calls are cancelled. This is no
+  /// death: the actor is not restarted. A suspended call is abandoned after 10 s.
+  void exit(const std::string& reason) const;
+  /// Runs `task` after `time`, as long as the returned timer lives.
+  ActorTimer after(Nanoseconds time, std::function<void()> task) const;
+  /// Runs `task` every `interval`, first after one interval. A task that is late, as the actor was
+  /// busy, runs once. Throws Error(kInvalidArgument) unless the interval is above zero.
+  ActorTimer every(Nanoseconds interval, std::function<void()> task) const;
   /// Suspends a handler: co_await context.sleep(10ms).
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 
@@ -120,8 +138,8 @@ class Context final {
 
   System& system_;
   ActorHost& host_;
-  const ActorAddress self_;
-  const MeshPosition place_;
+  const ActorAddress& self_;
+  const MeshPosition& place_;
 };
 
 }  // namespace weft::actors

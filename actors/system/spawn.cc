@@ -13,37 +13,37 @@ constexpr auto kTakeOverWithin = std::chrono::seconds(5);
 }  // namespace
 
 ActorAddress System::host_actor(Provider provider, const std::string& name,
-                                std::vector<std::byte> arguments) {
+                                std::vector<std::byte> arguments, ActorThread thread) {
   const auto state = std::make_shared<CallState>(
       impl_->calls,
       std::make_shared<const ActorAddress>(ActorAddress{self(), actor_id_of(name), name}),
       "construct", TimePoint::max());
   auto address = impl_->actors.spawn(
       std::move(provider), actor_id_of(name), name, MeshPosition{name, MeshShape(), 0},
-      impl_->identity.id(), std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
+      impl_->identity.id(), std::move(arguments),
+      [state](Outcome<std::vector<std::byte>> result) {
         if (result.ok()) state->complete(std::move(result).value());
         else state->fail(result.error());
-      });
+      },
+      {}, thread);
   state->wait_until(TimePoint::max());
   if (state->error()) throw *state->error();
   return address;
 }
 
-std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interface,
-                                                 const MeshPosition& place,
-                                                 const ProcessRef& process,
-                                                 std::vector<std::byte> arguments,
-                                                 bool adopt_existing, Nanoseconds within,
-                                                 const RestartInfo& info) {
-  const SpawnRequest request{
-      interface.name,
-      interface.version,
-      interface.fingerprint,
-      place.mesh + to_string(place.shape, place.shape.coordinates(place.rank)),
-      place,
-      std::move(arguments),
-      adopt_existing,
-      info};
+std::shared_ptr<CallState> System::request_actor(const SpawnedActors& actors, std::size_t rank,
+                                                 const ProcessRef& process, bool adopt_existing,
+                                                 Nanoseconds within, const RestartInfo& info) {
+  MeshPosition place{actors.name, actors.shape, static_cast<std::int64_t>(rank)};
+  const SpawnRequest request{actors.interface.name,
+                             actors.interface.version,
+                             actors.interface.fingerprint,
+                             actors.name + to_string(place.shape, place.coordinates()),
+                             std::move(place),
+                             adopt_existing ? std::vector<std::byte>() : actors.arguments,
+                             adopt_existing,
+                             info,
+                             actors.thread};
   return impl_->calls.call(system_actor_of(process, request.label),
                            adopt_existing ? "take over" : "construct",
                            system_call(SystemMethod::kSpawn, encode(request)), within);
@@ -52,9 +52,7 @@ std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interfa
 SpawnedActors System::adopt_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes) {
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t rank = 0; rank < processes.size(); ++rank)
-    calls.push_back(request_actor(actors.interface,
-                                  {actors.name, actors.shape, static_cast<std::int64_t>(rank)},
-                                  processes[rank], {}, true, kTakeOverWithin));
+    calls.push_back(request_actor(actors, rank, processes[rank], true, kTakeOverWithin));
   actors.addresses.clear();
   for (const auto& call : calls) {
     call->wait_until(TimePoint::max());
@@ -77,9 +75,7 @@ SpawnedActors System::spawn_actors(SpawnedActors actors, const std::vector<Proce
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const auto& kept = actors.addresses[rank];
     if (kept && kept->process.id == processes[rank].id) continue;
-    calls[rank] =
-        request_actor(actors.interface, {actors.name, shape, static_cast<std::int64_t>(rank)},
-                      processes[rank], actors.arguments, false, kDefaultDeadline, info);
+    calls[rank] = request_actor(actors, rank, processes[rank], false, kDefaultDeadline, info);
   }
   std::vector<std::shared_ptr<const ActorAddress>> spawned;
   std::optional<Error> first;

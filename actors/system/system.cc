@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <thread>
 #include <tuple>
 
 #include "actors/system/directory.h"
@@ -12,6 +13,20 @@
 #include "core/base/platform.h"
 
 namespace weft::actors {
+namespace {
+
+/// Number of threads of shared actors, if handlers block some of them.
+constexpr std::size_t kMaxSharedThreads = 64;
+/// Number of `blocking` handlers that run at once.
+constexpr std::size_t kMaxBlockingThreads = 256;
+
+std::size_t num_shared_threads(const SystemOptions& options) {
+  if (options.actor_threads != 0) return options.actor_threads;
+  if (Platform::simulated() != nullptr) return 2;  // the same on all machines
+  return std::max(2u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
     : options(std::move(system_options)),
@@ -29,7 +44,12 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       connector(options, loop, timers, tls, identity, links, handshakes),
       acceptor(options, loop, tls, identity, links, token, handshakes, refusals),
       failures(options, timers, links, refusals),
-      actors(system, options, loop, timers, identity),
+      shared_threads({"weft-actors", num_shared_threads(options), num_shared_threads(options),
+                      std::max(num_shared_threads(options), kMaxSharedThreads)},
+                     later()),
+      blocking_threads({"weft-blocking", kMaxBlockingThreads, 0, kMaxBlockingThreads, true},
+                       later()),
+      actors(system, options, loop, timers, identity, shared_threads, blocking_threads),
       local(std::make_shared<LocalRoute>(identity, actors, incoming, calls)),
       calls(system, options, loop, timers, identity, links, dialer, actors, relocations, local),
       surveys(identity, links, actors, calls),
@@ -38,9 +58,18 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   local->open();
   loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
   failures.start();
+  actors.on_exit([this](const ActorHost& actor, const std::string& reason) {
+    incoming.report_exit(actor, reason);
+  });
 }
 
 System::Impl::~Impl() = default;
+
+ActorThreads::Schedule System::Impl::later() {
+  return [this](Nanoseconds delay, std::function<void()> callback) {
+    timers.run_after(delay, std::move(callback));
+  };
+}
 
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
@@ -218,6 +247,10 @@ void System::end_supervision(const ActorAddress& actor, const Error& why) {
   impl_->relocations.unwatch(ActorKey::of(actor), why);
 }
 
+bool System::has_ended(const ActorAddress& actor) const {
+  return impl_->relocations.ended(ActorKey::of(actor));
+}
+
 void System::on_refused(std::function<void(const std::string&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->refusals.set_callback(std::move(callback)); });
 }
@@ -267,7 +300,8 @@ std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress
   return impl_->calls.call(target, method.name,
                            Call{0, target->actor, method.fingerprint, method.index, method.urgent,
                                 0, std::move(arguments)},
-                           within, method.idempotent);
+                           within == kDefaultDeadline ? method.deadline : within,
+                           method.idempotent);
 }
 
 std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseconds within) {
@@ -283,8 +317,10 @@ std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseco
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
                   std::vector<std::byte> arguments) {
-  return impl_->calls.tell(target, Call{0, target->actor, method.fingerprint, method.index,
-                                        method.urgent, 0, std::move(arguments)});
+  return impl_->calls.tell(target,
+                           Call{0, target->actor, method.fingerprint, method.index, method.urgent,
+                                0, std::move(arguments)},
+                           method.deadline);
 }
 
 std::size_t System::less_loaded(

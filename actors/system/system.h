@@ -66,6 +66,9 @@ struct SystemOptions {
   /// Time limit of connections made for a call.
   Nanoseconds connect_within = std::chrono::seconds(5);
   MailboxLimits mailbox;
+  /// Number of threads of the actors with ActorThread::kShared; 0: that of the processors, at least
+  /// 2. They start when they are needed, and more while handlers block them.
+  std::size_t actor_threads = 0;
   /// True if actors survive an owner that disconnects without a goodbye: it, or another process,
   /// can own them again. Otherwise they end with it.
   bool keep_actors_without_owner = false;
@@ -84,10 +87,11 @@ struct SpawnedActors {
   MeshShape shape;
   std::vector<std::byte> arguments;  ///< Encoded arguments of the constructor.
   std::vector<std::shared_ptr<const ActorAddress>> addresses = {};  ///< By rank; at first empty.
+  ActorThread thread = ActorThread::kOwn;
 };
 
-/// Actor runtime of one process: an I/O thread that never runs user code, and a thread per hosted
-/// actor.
+/// Actor runtime of one process: an I/O thread that never runs user code, and the threads of the
+/// hosted actors (ActorThread).
 ///
 /// Created in main (or by a test; several may live in one process), before the actors and
 /// references that use it, and destroyed after them. The destructor stops the actors, says goodbye
@@ -132,19 +136,25 @@ class System final : public DecodeContext {
   /// is constructed; throws its constructor's error.
   template <typename T, typename... Arguments>
   ActorRef<T> host(const std::string& name, Arguments&&... arguments) {
+    return host<T>(ActorThread::kOwn, name, std::forward<Arguments>(arguments)...);
+  }
+  /// Like host(), on the thread that `thread` says.
+  template <typename T, typename... Arguments>
+  ActorRef<T> host(ActorThread thread, const std::string& name, Arguments&&... arguments) {
     return ref<T>(host_actor(
         make_provider<T>(), name,
-        internal::encode_constructor_arguments<T>(std::forward<Arguments>(arguments)...)));
+        internal::encode_constructor_arguments<T>(std::forward<Arguments>(arguments)...), thread));
   }
   /// Like host(), for an actor that uses objects of this process. `make` runs on the actor's
   /// thread.
   template <typename T>
-  ActorRef<T> host_with(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
+  ActorRef<T> host_with(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make,
+                        ActorThread thread = ActorThread::kOwn) {
     Provider provider{interface_version<T>(), kMethodTable<T>,
                       [make = std::move(make)](Context& context, std::span<const std::byte>) {
                         return internal::erase_type<T>(make(context));
                       }};
-    return ref<T>(host_actor(std::move(provider), name, {}));
+    return ref<T>(host_actor(std::move(provider), name, {}, thread));
   }
   /// Returns the actor that `process` hosts as `name`; sends nothing.
   template <typename T>
@@ -252,6 +262,8 @@ class System final : public DecodeContext {
   void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now);
   /// Ends the supervision of an actor. Waiting calls fail with `why`.
   void end_supervision(const ActorAddress& actor, const Error& why);
+  /// Returns true if a supervised actor ended itself (Context::exit), or is lost.
+  bool has_ended(const ActorAddress& actor) const;
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
   /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
   /// listen() and connect().
@@ -301,6 +313,7 @@ class System final : public DecodeContext {
     std::uint64_t fingerprint;
     bool urgent;
     bool idempotent;
+    Nanoseconds deadline;  ///< kDefaultDeadline: that of the options.
   };
   std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
                                   const Method& method, Nanoseconds within,
@@ -341,10 +354,9 @@ class System final : public DecodeContext {
                                          std::uint32_t method, const char* name,
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
-                          std::vector<std::byte> arguments);
-  std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface,
-                                           const MeshPosition& place, const ProcessRef& process,
-                                           std::vector<std::byte> arguments, bool adopt_existing,
+                          std::vector<std::byte> arguments, ActorThread thread);
+  std::shared_ptr<CallState> request_actor(const SpawnedActors& actors, std::size_t rank,
+                                           const ProcessRef& process, bool adopt_existing,
                                            Nanoseconds within, const RestartInfo& info = {});
 
   std::unique_ptr<Impl> impl_;

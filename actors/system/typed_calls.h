@@ -18,8 +18,9 @@ constexpr System::Method method_of() {
   if constexpr (!CallCheck<T, Member>::value) return {};
   else {
     constexpr std::uint32_t index = method_index<T, Member>();
-    return {T::endpoints.names[index], index, interface_fingerprint<T>(),
-            T::endpoints.urgent[index], T::endpoints.idempotent[index]};
+    return {T::endpoints.names[index],      index,
+            interface_fingerprint<T>(),     T::endpoints.urgent[index],
+            T::endpoints.idempotent[index], T::endpoints.deadline[index]};
   }
 }
 

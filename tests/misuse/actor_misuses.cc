@@ -454,4 +454,46 @@ void use(const MeshRef<Good>& mesh) {
 }
 }  // namespace scatter_of_wrong_type
 
+// error: a method cannot be `urgent` and `blocking`
+namespace urgent_and_blocking {
+struct Wrong {
+  explicit Wrong(Context&) {}
+  void wait() {}
+  static constexpr auto endpoints =
+      interface<"wrong", 1>(on<&Wrong::wait>("wait", urgent, blocking));
+};
+void use(System& system) { system.host<Wrong>("wrong"); }
+}  // namespace urgent_and_blocking
+
+// error: a method cannot be `urgent` and `concurrent`
+namespace urgent_and_concurrent {
+struct Wrong {
+  explicit Wrong(Context&) {}
+  task<int> wait() { co_return 1; }
+  static constexpr auto endpoints =
+      interface<"wrong", 1>(on<&Wrong::wait>("wait", concurrent, urgent));
+};
+void use(System& system) { system.host<Wrong>("wrong"); }
+}  // namespace urgent_and_concurrent
+
+// error: a `blocking` method must return its result, not a task
+namespace blocking_task {
+struct Wrong {
+  explicit Wrong(Context&) {}
+  task<int> wait() { co_return 1; }
+  static constexpr auto endpoints = interface<"wrong", 1>(on<&Wrong::wait>("wait", blocking));
+};
+void use(System& system) { system.host<Wrong>("wrong"); }
+}  // namespace blocking_task
+
+// error: an option of a method is `urgent`, `idempotent`, `concurrent`, `blocking`,
+namespace no_option {
+struct Wrong {
+  explicit Wrong(Context&) {}
+  void wait() {}
+  static constexpr auto endpoints = interface<"wrong", 1>(on<&Wrong::wait>("wait", 10));
+};
+void use(System& system) { system.host<Wrong>("wrong"); }
+}  // namespace no_option
+
 }  // namespace weft::actors

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "actors/call/call_frame.h"
 #include "core/base/check.h"
 
 namespace weft::simulation {
@@ -254,8 +253,12 @@ void World::step(ThreadNumber number) {
   ++switches_;
   current_ = &thread;
   actors::set_on_actor_thread(thread.on_actor_thread);
+  actors::set_current_actor(thread.current_actor);
+  actors::set_blocking_call(thread.blocking_call);
   thread.fiber->resume();
   thread.on_actor_thread = actors::on_actor_thread();
+  thread.current_actor = actors::current_actor();
+  thread.blocking_call = actors::blocking_call();
   current_ = nullptr;
   now_ += random_time(kLeastStep, kLongestStep);
   if (!thread.fiber->ended()) return;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "actors/call/call_frame.h"
 #include "core/base/platform.h"
 #include "tests/simulation/fiber.h"
 
@@ -107,6 +108,8 @@ class World : public Platform {
     std::uint64_t wait_number = 0;
     bool woken = false;
     bool on_actor_thread = false;
+    actors::ActorId current_actor{};
+    actors::CallFrame* blocking_call = nullptr;
   };
   struct Process {
     std::string label;

@@ -63,9 +63,10 @@ class Connector::Attempt final : public std::enable_shared_from_this<Attempt> {
   void on_failed(const Error& error) {
     // The peer has too many unproven connections, or is ending or starting.
     if (error.code() == ErrorCode::kUnavailable &&
-        SteadyClock().now() + kDialAgainAfter < deadline_)
-      return connector_.timers_.run_after(kDialAgainAfter,
-                                          [self = shared_from_this()] { self->start(); });
+        SteadyClock().now() + kDialAgainAfter < deadline_) {
+      connector_.timers_.run_after(kDialAgainAfter, [self = shared_from_this()] { self->start(); });
+      return;
+    }
     finish(Error(error.code(),
                  fmt::format("cannot talk to {}: {}", to_string(address_), error.message())));
   }

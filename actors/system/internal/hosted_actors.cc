@@ -35,7 +35,7 @@ ActorId HostedActors::new_id() {
 ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string label,
                                  MeshPosition place, ProcessId owner,
                                  std::vector<std::byte> arguments, Constructed constructed,
-                                 RestartInfo restart) {
+                                 RestartInfo restart, ActorThread thread) {
   ActorAddress address{identity_.process(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
@@ -52,15 +52,18 @@ ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string labe
                                     owner,
                                     options_.mailbox,
                                     std::move(restart),
-                                    [this](Nanoseconds delay, std::function<void()> callback) {
-                                      timers_.run_after(delay, std::move(callback));
-                                    },
-                                    options_.log};
+                                    options_.log,
+                                    thread,
+                                    shared_threads_,
+                                    blocking_threads_,
+                                    timers_};
     host = std::make_shared<ActorHost>(system_, std::move(host_options));
     hosts_.emplace(id, host);
+    exits_.erase(id);
   }
   host->start(std::move(arguments), std::move(constructed), [this, id] {
-    // Called on the actor's thread, which is about to end: the loop joins it.
+    // Called on the actor's thread. The loop joins a thread of its own, which is about to end.
+    ended(id);
     loop_.post([this, id] { remove(id); });
   });
   return address;
@@ -96,27 +99,40 @@ bool HostedActors::is_closing() const {
 
 std::optional<Error> HostedActors::deliver(Envelope envelope) {
   const auto host = find(envelope.call.actor);
-  return refusal_of(host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed, host.get());
+  if (host) envelope.concurrent = host->runs_concurrently(envelope.call);
+  const ActorId actor = envelope.call.actor;
+  return refusal_of(host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed, actor,
+                    host.get());
 }
 
-std::optional<Error> HostedActors::refusal_of(Mailbox::Refusal refusal,
+Error HostedActors::closed_error(ActorId actor, const ActorHost* host) const {
+  const std::string label = host != nullptr ? host->self().label : "";
+  if (is_closing())
+    return Error(ErrorCode::kUnavailable,
+                 fmt::format("{} is shutting down; the call was not started", identity_.name()));
+  if (host != nullptr)
+    if (const auto reason = host->exit_reason())
+      return ended_error(label, *reason).from(identity_.name(), label);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = exits_.find(actor); found != exits_.end()) return found->second;
+  }
+  return Error(
+             ErrorCode::kNotFound,
+             fmt::format("{}: {} does not exist (stopped, or never started); the call was not "
+                         "started",
+                         identity_.name(), host != nullptr ? "actor '" + label + "'" : "the actor"))
+      .from(identity_.name(), label);
+}
+
+std::optional<Error> HostedActors::refusal_of(Mailbox::Refusal refusal, ActorId actor,
                                               const ActorHost* host) const {
   const auto error = [&](ErrorCode code, const std::string& text) {
     return Error(code, text).from(identity_.name(), host != nullptr ? host->self().label : "");
   };
   switch (refusal) {
     case Mailbox::Refusal::kNone: return std::nullopt;
-    case Mailbox::Refusal::kClosed:
-      if (is_closing())
-        return Error(
-            ErrorCode::kUnavailable,
-            fmt::format("{} is shutting down; the call was not started", identity_.name()));
-      return error(
-          ErrorCode::kNotFound,
-          fmt::format("{}: {} does not exist (stopped, or never started); the call was "
-                      "not started",
-                      identity_.name(),
-                      host != nullptr ? "actor '" + host->self().label + "'" : "the actor"));
+    case Mailbox::Refusal::kClosed: return closed_error(actor, host);
     case Mailbox::Refusal::kOverrun:
       return error(
           ErrorCode::kResourceExhausted,
@@ -166,9 +182,29 @@ void HostedActors::stop() {
 }
 
 void HostedActors::join() {
+  blocking_threads_.stop();
+  shared_threads_.stop();
+  // Without the lock, which their last callbacks need.
+  for (const auto& host : all()) host->join();
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, host] : hosts_) host->join();
   hosts_.clear();
+}
+
+void HostedActors::ended(ActorId id) {
+  const auto host = find(id);
+  const auto reason = host ? host->exit_reason() : std::nullopt;
+  if (!reason) return;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::string& label = host->self().label;
+    exits_.insert_or_assign(id, ended_error(label, *reason).from(identity_.name(), label));
+    exit_order_.push_back(id);
+    if (exit_order_.size() > kMaxExits) {
+      exits_.erase(exit_order_.front());
+      exit_order_.pop_front();
+    }
+  }
+  on_exit_(*host, *reason);
 }
 
 void HostedActors::remove(ActorId id) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "actors/net/event_loop.h"
 #include "actors/system/actor_host.h"
+#include "actors/system/internal/actor_threads.h"
 #include "actors/system/internal/loop_timers.h"
 #include "actors/system/internal/process_identity.h"
 #include "actors/system/system.h"
@@ -24,8 +26,15 @@ class HostedActors final {
   using Constructed = std::function<void(Outcome<std::vector<std::byte>>)>;
   /// `system` is the one that the actors' contexts name.
   HostedActors(System& system, const SystemOptions& options, EventLoop& loop, LoopTimers& timers,
-               const ProcessIdentity& identity)
-      : system_(system), options_(options), loop_(loop), timers_(timers), identity_(identity) {}
+               const ProcessIdentity& identity, ActorThreads& shared_threads,
+               ActorThreads& blocking_threads)
+      : system_(system),
+        options_(options),
+        loop_(loop),
+        timers_(timers),
+        identity_(identity),
+        shared_threads_(shared_threads),
+        blocking_threads_(blocking_threads) {}
 
   /// Adds a class of actors. Before listen() and connect() only.
   void provide(Provider provider) { providers_.push_back(std::move(provider)); }
@@ -34,11 +43,11 @@ class HostedActors final {
   const Provider& find_provider(const InterfaceVersion& wanted, const std::string& process) const;
 
   ActorId new_id();
-  /// Spawns an actor, on its own thread. Throws Error(kAlreadyExists), or Error(kUnavailable) if
+  /// Spawns an actor. Throws Error(kAlreadyExists), or Error(kUnavailable) if
   /// this process shuts down.
   ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
                      ProcessId owner, std::vector<std::byte> arguments, Constructed constructed,
-                     RestartInfo restart = {});
+                     RestartInfo restart = {}, ActorThread thread = ActorThread::kOwn);
 
   /// Returns the host of an actor; null if there is none.
   std::shared_ptr<ActorHost> find(ActorId id) const;
@@ -56,6 +65,11 @@ class HostedActors final {
   /// Stops the actors of a lost owner, or keeps them for another owner
   /// (SystemOptions::keep_actors_without_owner).
   void on_owner_lost(ProcessId owner, DisconnectCause how);
+  /// Sets the callback for actors that ended themselves. It runs on their threads. Set it before
+  /// the first spawn.
+  void on_exit(std::function<void(const ActorHost&, const std::string& reason)> callback) {
+    on_exit_ = std::move(callback);
+  }
 
   /// Hosts no more actors, and stops all. Blocks until they have ended; ends the process if one
   /// does not.
@@ -65,7 +79,10 @@ class HostedActors final {
 
  private:
   bool is_closing() const;
-  std::optional<Error> refusal_of(Mailbox::Refusal refusal, const ActorHost* host) const;
+  std::optional<Error> refusal_of(Mailbox::Refusal refusal, ActorId actor,
+                                  const ActorHost* host) const;
+  Error closed_error(ActorId actor, const ActorHost* host) const;
+  void ended(ActorId id);
   void remove(ActorId id);
 
   System& system_;
@@ -73,10 +90,17 @@ class HostedActors final {
   EventLoop& loop_;
   LoopTimers& timers_;
   const ProcessIdentity& identity_;
+  ActorThreads& shared_threads_;
+  ActorThreads& blocking_threads_;
   std::vector<Provider> providers_;
+  std::function<void(const ActorHost&, const std::string&)> on_exit_;
 
   mutable Mutex mutex_;                                            // guards the members below
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts_;  // shared with deliveries
+  /// Actors that ended themselves, with the errors of their calls; the last kMaxExits of them.
+  static constexpr std::size_t kMaxExits = 4096;
+  std::unordered_map<ActorId, Error> exits_;
+  std::deque<ActorId> exit_order_;
   std::uint64_t next_id_ = 1;
   bool closing_ = false;
 };

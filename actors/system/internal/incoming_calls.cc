@@ -30,6 +30,9 @@ std::optional<Error> IncomingCalls::answer(const Envelope& envelope) {
       case SystemMethod::kLocate:
         locate(decode<ActorAddress>(call.arguments), answer);
         return std::nullopt;
+      case SystemMethod::kExited:
+        note_exit(decode<ActorExit>(call.arguments), caller);
+        return std::nullopt;
       case SystemMethod::kSpawn: break;
     }
     spawn(decode<SpawnRequest>(call.arguments), caller, answer);
@@ -46,7 +49,10 @@ void IncomingCalls::stop_actor(ActorId actor, const ProcessRef& caller, const An
     throw_error(ErrorCode::kFailedPrecondition, "{} is stopped by its owner only, and {} is not it",
                 host->self().label, caller.name);
   host->when_ended([answer] { answer(std::vector<std::byte>()); });
-  host->stop();
+  if (loop_.in_loop()) return host->stop();
+  // A call of this process comes under the lock of its route, which the cancelled calls of the
+  // actor need.
+  loop_.post([host] { host->stop(); });
 }
 
 void IncomingCalls::report(ActorId actor, const Answer& answer) {
@@ -79,12 +85,27 @@ void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
   });
 }
 
+void IncomingCalls::report_exit(const ActorHost& actor, const std::string& reason) {
+  ActorExit exit{actor.self(), reason};
+  if (actor.owner() == identity_.id()) return note_exit(exit, identity_.process());
+  if (const auto link = links_.find(actor.owner()))
+    link->send({system_call(SystemMethod::kExited, encode(exit)), nullptr});
+}
+
+void IncomingCalls::note_exit(const ActorExit& exit, const ProcessRef& caller) {
+  if (exit.actor.process.id == caller.id)
+    relocations_.end(
+        ActorKey::of(exit.actor),
+        ended_error(exit.actor.label, exit.reason).from(caller.name, exit.actor.label));
+}
+
 void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer) {
   const Provider& provider =
       actors_.find_provider({request.interface, request.version, request.fingerprint}, caller.name);
   if (request.adopt_existing) return answer(encode(adopt(request, caller.id)));
   actors_.spawn(provider, actors_.new_id(), std::move(request.label), std::move(request.place),
-                caller.id, std::move(request.arguments), answer, std::move(request.restart));
+                caller.id, std::move(request.arguments), answer, std::move(request.restart),
+                request.thread);
 }
 
 ActorAddress IncomingCalls::adopt(const SpawnRequest& request, ProcessId owner) {

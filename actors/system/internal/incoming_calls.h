@@ -38,6 +38,8 @@ class IncomingCalls final {
     if (envelope.call.actor == ActorId(0)) return answer(envelope);
     return actors_.deliver(std::move(envelope));
   }
+  /// Tells the owner of an actor that it ended itself.
+  void report_exit(const ActorHost& actor, const std::string& reason);
 
  private:
   using Answer = std::function<void(Outcome<std::vector<std::byte>>)>;
@@ -48,6 +50,7 @@ class IncomingCalls final {
   /// Answers once the address is known. If this process has not heard of a death, waits for a
   /// moment.
   void locate(const ActorAddress& actor, const Answer& answer);
+  void note_exit(const ActorExit& exit, const ProcessRef& caller);
   void spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer);
   /// Makes `owner` the owner of an actor and closes the link to the previous owner.
   ActorAddress adopt(const SpawnRequest& request, ProcessId owner);

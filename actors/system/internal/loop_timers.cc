@@ -4,19 +4,22 @@
 
 namespace weft::actors {
 
-void LoopTimers::run_after(Nanoseconds delay, std::function<void()> callback) {
-  loop_.post([this, delay, callback = std::move(callback)]() mutable {
-    auto timer = std::make_shared<Timer>(loop_);
-    timers_.insert(timer);
-    timer->start_after(delay, [this, raw = timer.get(), callback = std::move(callback)] {
+std::uint64_t LoopTimers::run_after(Nanoseconds delay, std::function<void()> callback) {
+  const std::uint64_t id = ++last_id_;
+  loop_.post([this, id, delay, callback = std::move(callback)]() mutable {
+    const auto timer = timers_.emplace(id, std::make_unique<Timer>(loop_)).first;
+    timer->second->start_after(delay, [this, id, callback = std::move(callback)] {
       callback();
-      for (auto each = timers_.begin(); each != timers_.end(); ++each)
-        if (each->get() == raw) {
-          timers_.erase(each);
-          break;
-        }
+      // The end of the timer destroys this function.
+      const std::uint64_t ended = id;
+      timers_.erase(ended);
     });
   });
+  return id;
+}
+
+void LoopTimers::cancel(std::uint64_t id) {
+  loop_.post([this, id] { timers_.erase(id); });
 }
 
 void LoopTimers::run_every(Nanoseconds interval, std::function<void()> callback) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 
 #include "actors/net/event_loop.h"
 
@@ -13,8 +15,11 @@ class LoopTimers final {
  public:
   explicit LoopTimers(EventLoop& loop) : loop_(loop) {}
 
-  void run_after(Nanoseconds delay, std::function<void()> callback);
+  /// Runs `callback` once. Returns an id for cancel().
+  std::uint64_t run_after(Nanoseconds delay, std::function<void()> callback);
   void run_every(Nanoseconds interval, std::function<void()> callback);
+  /// Cancels a callback, unless it has run or runs now.
+  void cancel(std::uint64_t id);
   /// Cancels all callbacks. Loop's thread, or after the loop has stopped.
   void clear() { timers_.clear(); }
 
@@ -22,8 +27,8 @@ class LoopTimers final {
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
 
   EventLoop& loop_;
-  // Loop's thread only. Shared with the callback that creates a timer.
-  std::set<std::shared_ptr<Timer>> timers_;
+  std::atomic<std::uint64_t> last_id_{0};
+  std::map<std::uint64_t, std::unique_ptr<Timer>> timers_;  // loop's thread only
 };
 
 }  // namespace weft::actors

@@ -35,13 +35,17 @@ std::shared_ptr<Route> OutgoingCalls::route_to(const ProcessRef& process) {
   return dialer_.link_to(process);
 }
 
+TimePoint OutgoingCalls::deadline_after(Nanoseconds within, TimePoint now) const {
+  if (within == kDefaultDeadline) within = options_.default_deadline;
+  return within == kNoDeadline ? TimePoint::max() : now + within;
+}
+
 std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const ActorAddress>& target,
                                                const char* method, Call call, Nanoseconds within,
                                                bool repeatable) {
   check_size(call, *target, method);
-  if (within == kDefaultDeadline) within = options_.default_deadline;
   const TimePoint now = SteadyClock().now();
-  const TimePoint deadline = within == kNoDeadline ? TimePoint::max() : now + within;
+  const TimePoint deadline = deadline_after(within, now);
   auto state = std::make_shared<CallState>(*this, target, method, deadline);
   state->calling_actor = current_actor();
   state->began = now;
@@ -161,11 +165,12 @@ void OutgoingCalls::locate_by_directory(const ActorAddress& lost, const Error& w
   });
 }
 
-bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call call) {
+bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call call,
+                         Nanoseconds within) {
   check_size(call, *target, "tell");
   if (target->owner.id != ProcessId()) {
     // The reply tells whether the process lives. Without it, the message would be lost unseen.
-    const auto state = this->call(target, "tell", std::move(call), kDefaultDeadline);
+    const auto state = this->call(target, "tell", std::move(call), within);
     state->when_done([log = options_.log, state = state.get(), label = target->label] {
       if (state->error())
         log.error("{}: a one-way call failed: {}", label, state->error()->describe());
@@ -174,7 +179,7 @@ bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call
   }
   try {
     return route_to(target->process)
-        ->send({std::move(call), nullptr, SteadyClock().now() + options_.default_deadline});
+        ->send({std::move(call), nullptr, deadline_after(within, SteadyClock().now())});
   } catch (const Error&) {
     return false;  // dead, or not reachable
   }

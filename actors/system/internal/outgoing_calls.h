@@ -45,7 +45,7 @@ class OutgoingCalls final : public CallOwner {
                                   const char* method, Call call, Nanoseconds within,
                                   bool repeatable = false);
   /// Sends a one-way call. Returns false if it cannot be sent at all.
-  bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
+  bool tell(const std::shared_ptr<const ActorAddress>& target, Call call, Nanoseconds within);
   /// Ends a call with its reply.
   void finish(Reply reply);
   /// Removes a call, and asks its target to stop it.
@@ -69,6 +69,7 @@ class OutgoingCalls final : public CallOwner {
 
  private:
   std::shared_ptr<Route> route_to(const ProcessRef& process);
+  TimePoint deadline_after(Nanoseconds within, TimePoint now) const;
   /// Sends a call whose message is kept to the present address of its actor, once that is known.
   void send_to_present_address(const std::shared_ptr<CallState>& call);
   void send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address,

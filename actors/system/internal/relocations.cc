@@ -116,6 +116,21 @@ void Relocations::unwatch(const ActorKey& actor, const Error& why) {
   run_waiting(actor, why, Trace::kKept);
 }
 
+void Relocations::end(const ActorKey& actor, const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (watched_.erase(actor) == 0) return;
+    restarts_[actor].confirmed = true;
+  }
+  run_waiting(actor, why, Trace::kKept);
+}
+
+bool Relocations::ended(const ActorKey& actor) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = restarts_.find(actor);
+  return found != restarts_.end() && found->second.end && !found->second.end->ok();
+}
+
 bool Relocations::moved(const ActorKey& actor) const {
   const std::lock_guard lock(mutex_);
   return restarts_.contains(actor);

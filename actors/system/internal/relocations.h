@@ -79,6 +79,10 @@ class Relocations final {
   void watch(const ActorKey& actor);
   /// Ends that: a restart that is under way fails with `why`.
   void unwatch(const ActorKey& actor, const Error& why);
+  /// Notes that a watched actor ended itself: it is not restarted, and its calls fail with `why`.
+  void end(const ActorKey& actor, const Error& why);
+  /// Returns whether an actor was lost, or ended itself.
+  bool ended(const ActorKey& actor) const;
   bool watches(const ActorKey& actor) const;
   /// Returns whether a restart of this incarnation has begun, or has ended.
   bool moved(const ActorKey& actor) const;

@@ -6,6 +6,7 @@
 #include "actors/link/link.h"
 #include "actors/net/tls.h"
 #include "actors/system/internal/acceptor.h"
+#include "actors/system/internal/actor_threads.h"
 #include "actors/system/internal/cluster_token.h"
 #include "actors/system/internal/connector.h"
 #include "actors/system/internal/failure_detector.h"
@@ -52,6 +53,8 @@ struct System::Impl final : public LinkEvents {
   void on_ended(Link& link, EndCause how, const Error& reason) override;
   /// Fails the calls of a lost peer, and stops its actors. Loop's thread.
   void on_dropped(Link& link, const Error& reason, DisconnectCause how);
+  /// Returns a function that runs another one later, on the loop's thread.
+  ActorThreads::Schedule later();
 
   const SystemOptions options;
   ProcessIdentity identity;
@@ -67,6 +70,8 @@ struct System::Impl final : public LinkEvents {
   Acceptor acceptor;
   FailureDetector failures;
 
+  ActorThreads shared_threads;
+  ActorThreads blocking_threads;
   HostedActors actors;
   Relocations relocations;
   const std::shared_ptr<LocalRoute> local;  // shared with pending calls

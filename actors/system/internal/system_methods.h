@@ -20,6 +20,7 @@ enum class SystemMethod : std::uint32_t {
   kToken = 3,
   kSurvey = 4,
   kLocate = 5,  ///< Argument: a lost ActorAddress; answered by its owner with the present one.
+  kExited = 6,  ///< Argument: ActorExit; sent one-way to the owner of an actor that ended itself.
 };
 
 /// Arguments of a spawn: a call of actor 0, method kSpawn.
@@ -32,10 +33,18 @@ struct SpawnRequest {
   std::vector<std::byte> arguments;
   bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
   RestartInfo restart = {};
+  ActorThread thread = ActorThread::kOwn;
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
                    &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
-                   &SpawnRequest::adopt_existing, &SpawnRequest::restart);
+                   &SpawnRequest::adopt_existing, &SpawnRequest::restart, &SpawnRequest::thread);
+};
+
+/// Actor that ended itself (Context::exit), and why.
+struct ActorExit {
+  ActorAddress actor;
+  std::string reason;
+  static constexpr auto fields = weft::fields(&ActorExit::actor, &ActorExit::reason);
 };
 
 /// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation

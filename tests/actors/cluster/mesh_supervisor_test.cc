@@ -43,6 +43,7 @@ class FakeActions final : public SupervisorActions {
                         const RestartInfo& info) override {
     const std::lock_guard lock(mutex);
     infos.push_back(info);
+    respawned.push_back(processes);
     if (!constructor_errors.empty()) {
       const Error error = constructor_errors.front();
       constructor_errors.pop_front();
@@ -65,6 +66,10 @@ class FakeActions final : public SupervisorActions {
   void end_supervision(const ActorAddress&, const Error& why) override {
     const std::lock_guard lock(mutex);
     ended.push_back(why.message());
+  }
+  bool has_ended(const ActorAddress& actor) const override {
+    const std::lock_guard lock(mutex);
+    return exited.contains(actor.label);
   }
   void give_up(const Incident&, const Error& error) override {
     const std::lock_guard lock(mutex);
@@ -120,6 +125,8 @@ class FakeActions final : public SupervisorActions {
   std::deque<std::set<std::uint32_t>> missing;  ///< Ranks without a process, per renewal.
   Error problem = Error(ErrorCode::kResourceExhausted, "no device is free");
   std::deque<Error> constructor_errors;
+  std::set<std::string> exited;  ///< Labels of actors that ended themselves.
+  std::vector<std::vector<ProcessRef>> respawned;
   std::vector<RestartInfo> infos;
   std::vector<std::string> begun, lost, ended, given_up, reports;
 };
@@ -150,6 +157,23 @@ TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
   EXPECT_THAT(begun_under(one_for_one), ElementsAre("unit1"));
   EXPECT_THAT(begun_under(one_for_all), ElementsAre("unit0", "unit1", "unit2"));
   EXPECT_THAT(begun_under(rest_for_one), ElementsAre("unit1", "unit2"));
+}
+
+TEST(MeshSupervisor, RestartsNoActorThatHasEndedItself) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.on_failure = one_for_all});
+  supervisor.begin(kFirst, actions.actors());
+  actions.exited = {"unit1"};
+  const ProcessRef process_of_ended = actions.process_of(1);
+  EXPECT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  EXPECT_TRUE(supervisor.failed(actions.death_of(2, 1)));
+  EXPECT_TRUE(actions.restarted(1));
+  EXPECT_THAT(actions.begun, ElementsAre("unit0", "unit2"));
+  EXPECT_THAT(actions.renewals, ElementsAre(std::set<std::uint32_t>{0, 2}));
+  ASSERT_EQ(actions.respawned.size(), 1u);
+  EXPECT_EQ(actions.respawned[0][1], process_of_ended) << "its process is not replaced";
+  EXPECT_EQ(actions.infos[0].attempt, 1u) << "its death counts as none";
 }
 
 TEST(MeshSupervisor, TellsTheActorAttemptAndEpochAndCountsAgain) {

@@ -28,7 +28,7 @@ Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, b
 }
 
 Mailbox::Refusal push(Mailbox& mailbox, Envelope made) { return mailbox.push(made); }
-std::uint64_t next_id(Mailbox& mailbox, bool ordinary = true) {
+std::uint64_t next_id(Mailbox& mailbox, Mailbox::Ordinary ordinary = Mailbox::Ordinary::kAll) {
   return std::get<Envelope>(mailbox.next(ordinary)).call.id;
 }
 
@@ -60,10 +60,39 @@ TEST(Mailbox, WhileAHandlerIsSuspendedOnlyWakeUpsAndUrgentCallsAreTaken) {
   Mailbox mailbox(ActorId(1), {});
   (void)push(mailbox, envelope(route, 1));
   std::jthread other([&] { (void)push(mailbox, envelope(route, 5, true)); });
-  EXPECT_EQ(next_id(mailbox, false), 5u);
+  EXPECT_EQ(next_id(mailbox, Mailbox::Ordinary::kNone), 5u);
   mailbox.post([] {});
-  EXPECT_TRUE(std::holds_alternative<Mailbox::Task>(mailbox.next(false)));
-  EXPECT_EQ(next_id(mailbox, true), 1u);
+  EXPECT_TRUE(std::holds_alternative<Mailbox::Task>(mailbox.next(Mailbox::Ordinary::kNone)));
+  EXPECT_EQ(next_id(mailbox), 1u);
+}
+
+TEST(Mailbox, ConcurrentCallsStartInOrderAndWaitBehindOneThatIsNot) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    Envelope made = envelope(route, id);
+    made.concurrent = id != 2;
+    (void)mailbox.push(made);
+  }
+  EXPECT_EQ(next_id(mailbox, Mailbox::Ordinary::kConcurrent), 1u);
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kConcurrent));
+  EXPECT_EQ(next_id(mailbox, Mailbox::Ordinary::kAll), 2u);
+  EXPECT_EQ(next_id(mailbox, Mailbox::Ordinary::kConcurrent), 3u);
+}
+
+TEST(Mailbox, OneThatFoundNoWorkIsToldOnceThatThereIsSome) {
+  const auto route = std::make_shared<FakeRoute>();
+  int told = 0;
+  Mailbox mailbox(ActorId(1), {}, [&] { ++told; });
+  (void)push(mailbox, envelope(route, 1));
+  EXPECT_EQ(told, 0) << "nobody looked for work yet";
+  EXPECT_EQ(next_id(mailbox), 1u);
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kAll));
+  for (std::uint64_t id = 2; id <= 4; ++id) (void)push(mailbox, envelope(route, id));
+  EXPECT_EQ(told, 1);
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kNone));
+  mailbox.request_stop();
+  EXPECT_EQ(told, 2);
 }
 
 TEST(Mailbox, ASenderBeyondItsWindowIsRefused) {

@@ -281,7 +281,7 @@ void serves(Cluster& cluster) {
   const auto hits = cluster.spawn<Unit>("hits", {.restarts = 100}, "");
   fmt::print("serving\n");
   std::fflush(stdout);
-  hits.within(actors::kNoDeadline).call<&Unit::wait_once>().get();
+  std::this_thread::sleep_for(100s);  // the test ends this run before
 }
 
 /// Finds an actor of another run, and calls it from an actor, while the test restarts the head.
