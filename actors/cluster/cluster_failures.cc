@@ -205,10 +205,12 @@ void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
   const MeshKey failed{failure.incident.mesh, failure.incident.epoch};
   if (std::ranges::none_of(meshes, [&](const MeshProcesses& mesh) { return mesh.key == failed; }))
     return;
-  for (const MeshProcesses& mesh : meshes)
+  for (const MeshProcesses& mesh : meshes) {
+    if (failures_.scope() == FailureScope::kOneMesh && mesh.key != failed) continue;
     for (const DeviceProcess& member : mesh.processes)
       if (!supervisor_.supervises(mesh.key) && !dead.contains(member.process.id))
         system_.fail_calls(member.process.id, error);
+  }
 }
 
 void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {

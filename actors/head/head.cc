@@ -45,6 +45,25 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
   kept_.resume();
 }
 
+JoinReply Head::register_owner(OwnerRegistration offer) {
+  // The keeper's name, by which other runs find its actors.
+  if (!offer.is_keeper && offer.name == kKeeperName) offer.name += "#2";
+  return owners_.register_owner(context_.caller(), std::move(offer));
+}
+
+task<void> Head::stop_actors(std::string name) {
+  try {
+    auto stopping = directory_.stop(caller(), name);
+    co_await stopping;
+    co_return;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound || !kept_.contains(name)) throw;
+  }
+  // Actors that cannot be spawned again have no name.
+  auto stopping = kept_.stop(name);
+  co_await stopping;
+}
+
 ClusterStatus Head::status() {
   ClusterStatus status = cluster_status(config_, store_, hosts_, meshes_, owners_);
   status.up_seconds = in_seconds(clock_.now() - started_);

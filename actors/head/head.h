@@ -69,9 +69,7 @@ class Head final {
   void detached_ended(const DetachedRunExit& end) { run_control_.detached_ended(caller(), end); }
 
   // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, DeviceWatch.
-  JoinReply register_owner(OwnerRegistration offer) {
-    return owners_.register_owner(context_.caller(), std::move(offer));
-  }
+  JoinReply register_owner(OwnerRegistration offer);
   void describe_run(RunDescription description) {
     runs_.describe(caller(), std::move(description));
   }
@@ -113,7 +111,7 @@ class Head final {
     return directory_.locate(std::move(request));
   }
   std::vector<ActorStatus> actors() const { return directory_.statuses(); }
-  task<void> stop_actors(std::string name) { return directory_.stop(caller(), std::move(name)); }
+  task<void> stop_actors(std::string name);
 
   // Actors that outlive runs: KeptActorsTable.
   task<ProcessRef> keeper() { return kept_.keeper(); }
