@@ -13,10 +13,10 @@ namespace {
 constexpr auto kKeeperStartsWithin = std::chrono::seconds(10);
 constexpr auto kLookForKeeperEvery = std::chrono::milliseconds(10);
 /// Time in which the keeper ends an attempt to spawn actors, and forgets them.
-constexpr Nanoseconds kStopWithin = std::chrono::seconds(40);
+constexpr Nanoseconds kKeeperStopsWithin = std::chrono::seconds(40);
 
 /// Returns "hits" for "hits" and "cluster/hits".
-std::string own_name(const std::string& name) {
+std::string name_in_row(const std::string& name) {
   const std::string scope = std::string(kKeeperName) + "/";
   return name.starts_with(scope) ? name.substr(scope.size()) : name;
 }
@@ -75,7 +75,7 @@ std::vector<KeptActors> KeptActorsTable::all(ProcessId caller) const {
 }
 
 bool KeptActorsTable::contains(const std::string& name) const {
-  return store_.rows(StateStore::Table::kKeptActors).contains(own_name(name));
+  return store_.rows(StateStore::Table::kKeptActors).contains(name_in_row(name));
 }
 
 task<void> KeptActorsTable::stop(std::string name) {
@@ -85,8 +85,8 @@ task<void> KeptActorsTable::stop(std::string name) {
                 "the head's keeper of actors does not answer at the moment; try again later");
   auto stopping = context_.system()
                       .named<HeadNotifications>(*keeper, "watcher")
-                      .within(kStopWithin)
-                      .call<&HeadNotifications::stop_actors>(own_name(name));
+                      .within(kKeeperStopsWithin)
+                      .call<&HeadNotifications::stop_actors>(name_in_row(name));
   co_await stopping;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "actors/head/cluster_rows.h"
 #include "actors/head/head.h"
 #include "actors/head/state_store.h"
 #include "actors/system/system.h"
@@ -21,6 +22,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
+SystemOptions head_options() {
+  SystemOptions options = test::system_options("head");
+  options.is_head = true;
+  return options;
+}
+
 KeptActors on_host_a(const std::string& name) {
   KeptActors actors;
   actors.name = name;
@@ -29,7 +36,8 @@ KeptActors on_host_a(const std::string& name) {
   return actors;
 }
 
-/// Head that was started again, with the actor "hits" in its state. Its host "a" is missing.
+/// Head that was started again, with the actor "hits" in its state. Its host "a" is missing. The
+/// former head died before it recorded the actor "unrecorded", whose process is dead.
 class KeeperTest : public ::testing::Test {
  protected:
   KeeperTest() {
@@ -38,6 +46,21 @@ class KeeperTest : public ::testing::Test {
       StateStore store(scratch.path());
       store.put(Table::kKeptActors, "damaged", {std::byte{9}});
       store.put(Table::kKeptActors, "hits", encode(on_host_a("hits")));
+      const ProcessRef former{ProcessId(7), kKeeperName, {}};
+      OwnerRow owner{{kKeeperName, 42}, former};
+      owner.offer.is_keeper = true;
+      store.put(Table::kOwners, "7", encode(owner));
+      MeshRow mesh;
+      mesh.request.mesh = "unrecorded";
+      mesh.owner = former.id;
+      mesh.places = {{"a", 0}};
+      mesh.processes = {{0, {"a", 0}, {ProcessId(8), "device", {}}, 51, "log"}};
+      ProcessFailure death;
+      death.mesh = "unrecorded";
+      death.epoch = 1;
+      mesh.incident = Incident{"unrecorded", 1, {death}, 0};
+      mesh.dead = {0};
+      store.put(Table::kMeshes, MeshKey{"unrecorded", 1}.text(), encode(mesh));
       store.sync_to_disk();
     }
     const HeadEvents events{[](const ClusterEvent&) {}, [](const std::string&) {},
@@ -65,7 +88,7 @@ class KeeperTest : public ::testing::Test {
   }
 
   test::ScratchFolder scratch;
-  System system{test::system_options("head")}, an_operator{test::system_options("operator")};
+  System system{head_options()}, an_operator{test::system_options("operator")};
   const Address at = system.listen({"127.0.0.1", 0});
   ActorRef<Head> head;
   std::optional<Keeper> keeper;
@@ -99,6 +122,18 @@ TEST_F(KeeperTest, SpawnsThatWaitForTheSavedStateEndWithTheKeeper) {
   keeper.emplace(at, test::system_options("cluster"));
   resume();
   EXPECT_EQ(problem_of_spawn("hits").code(), ErrorCode::kAlreadyExists);
+}
+
+TEST_F(KeeperTest, ReleasesActorsThatItsPredecessorDidNotRecord) {
+  const auto epochs = [&] { return head.call<&Head::status>().get().meshes; };
+  ASSERT_EQ(epochs().size(), 1u);
+  EXPECT_EQ(epochs()[0].key.name, "unrecorded");
+  resume();
+  // It does not take over their processes.
+  EXPECT_THAT(problem_of_spawn("unrecorded").message(), HasSubstr("needs host 'a'"));
+  EXPECT_EQ(epochs().size(), 0u);
+  // The failure of one mesh does not prevent others.
+  EXPECT_THAT(problem_of_spawn("other").message(), HasSubstr("needs host 'a'"));
 }
 
 TEST_F(KeeperTest, TheNameOfTheKeeperIsNotThatOfARun) {
