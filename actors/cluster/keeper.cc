@@ -192,10 +192,10 @@ NamedActors Keeper::spawn(const KeptActors& actors) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return loaded_ || stopping_; });
     if (stopping_) throw_error(ErrorCode::kCancelled, "the head ends");
-    if (left_.contains(actors.name) || starting_ == actors.name)
+    if (left_.contains(actors.name) || starting_ == actors.name || ending_.contains(actors.name))
       throw_error(ErrorCode::kAlreadyExists,
-                  "{} has actors named '{}' already, which the head is about to restart; take "
-                  "another name, or end them: weft actors stop {}/{}",
+                  "{} has actors named '{}' already, which the head is about to restart or end; "
+                  "take another name, or end them: weft actors stop {}/{}",
                   kKeeperName, actors.name, kKeeperName, actors.name);
   }
   NamedActors started = start(actors);
@@ -225,8 +225,15 @@ void Keeper::forget(const std::string& name) {
     changed_.wait(lock, [this] { return loaded_ || stopping_; });
     if (stopping_) throw_error(ErrorCode::kCancelled, "the head ends");
     is_left = left_.erase(name) > 0;
+    if (is_left) ending_.insert(name);
   }
   if (!is_left) return cluster_->stop_actors(name);
+  // Other actors may have the name once the head has forgotten these.
+  const auto end = [this](const std::string* ended) {
+    const std::lock_guard lock(mutex_);
+    ending_.erase(*ended);
+  };
+  const std::unique_ptr<const std::string, decltype(end)> reserved(&name, end);
   discard(name);
   system_.options().log.info("{} of the cluster is not spawned again, as an operator has asked",
                              name);

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actors/cluster/blocking_work.h"
@@ -88,6 +89,7 @@ class Keeper final {
   bool stopping_ = false;                   // guarded by mutex_
   std::map<std::string, KeptActors> left_;  // guarded by mutex_: saved, and not spawned yet
   std::string starting_;                    // guarded by mutex_: name that start_left() spawns
+  std::set<std::string> ending_;            // guarded by mutex_: names that forget() ends
   ActorRef<KeeperActor> actor_;
   std::optional<Cluster> cluster_;
   // Declared last: its functions use the members above.
