@@ -1,5 +1,7 @@
 #include "actors/head/head.h"
 
+#include <algorithm>
+
 #include "actors/head/cluster_status.h"
 #include "actors/head/head_start.h"
 #include "actors/system/system.h"
@@ -43,6 +45,14 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
   owners_.close_unreported_runs("had ended when this head began");
   log_.record(start_text(config_, store_, hosts_, owners_));
   kept_.resume();
+}
+
+void Head::publish_actors(PublishActors changes) {
+  // The record of a name that was taken again is replaced by its next owner.
+  for (const std::string& name : changes.withdrawn)
+    if (std::ranges::find(changes.actors, name, &NamedActors::name) == changes.actors.end())
+      kept_.forget(caller(), name);
+  directory_.publish(caller(), std::move(changes));
 }
 
 ClusterStatus Head::status() {
