@@ -48,8 +48,8 @@ class ActorDirectory final {
 
   /// Returns the actors of a name, after waiting for them. `caller`: process of a run, whose names
   /// come first. Throws Error(kNotFound), which tells the nearest names, and
-  /// Error(kInvalidArgument) for text that is no name, and if several runs have the name and none is
-  /// the caller's.
+  /// Error(kInvalidArgument) for text that is no name, and if several runs have the name and none
+  /// of them is the caller's.
   task<NamedActors> find(ProcessId caller, FindActors request);
   /// Returns where an actor is now that was published at the address `request.lost`, now or before.
   /// Waits while the actor is still recorded there. Throws Error(kNotFound) if nobody has it now.

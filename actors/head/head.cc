@@ -48,7 +48,7 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
 }
 
 void Head::publish_actors(PublishActors changes) {
-  // The record of a name that was taken again is replaced by its next owner.
+  // The keeper replaces the record of a name that has new actors.
   for (const std::string& name : changes.withdrawn)
     if (std::ranges::find(changes.actors, name, &NamedActors::name) == changes.actors.end())
       kept_.forget(caller(), name);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "actors/system/system.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/system_options.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -47,10 +50,16 @@ class PublishedActorsTest : public ::testing::Test {
     link.reset();
   }
   void start_head() {
-    head = std::make_unique<System>(test::system_options("head"));
+    SystemOptions options = test::system_options("head");
+    options.is_head = true;
+    head = std::make_unique<System>(options);
     at = head->listen({"127.0.0.1", at.port});
-    const HeadEvents events{[](const ClusterEvent&) {}, [](const std::string&) {},
-                            [](const std::string&) {}};
+    const HeadEvents events{[this](const ClusterEvent&) {
+                              if (!holds_next_event.exchange(false)) return;
+                              held.set_value();
+                              go_on.get_future().wait();
+                            },
+                            [](const std::string&) {}, [](const std::string&) {}};
     head->host_with<Head>("head", [&](Context& context) {
       return std::make_unique<Head>(context, HeadConfig{at, scratch.path()}, events);
     });
@@ -82,6 +91,8 @@ class PublishedActorsTest : public ::testing::Test {
   }
 
   test::ScratchFolder scratch;
+  std::atomic<bool> holds_next_event = false;  // The head's thread then waits for `go_on`.
+  std::promise<void> held, go_on;
   Address at{"127.0.0.1", 0};
   std::unique_ptr<System> head;
   System owner{test::system_options("owner")};
@@ -99,6 +110,27 @@ TEST_F(PublishedActorsTest, ABurstOfNamesArrives) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(link->head().call<&Head::actors>().get().size(), std::size_t{kThreads * kNames});
+}
+
+TEST_F(PublishedActorsTest, NamesReachAHeadThatHasRefusedCalls) {
+  holds_next_event = true;
+  System other{test::system_options("other")};
+  const auto head_of_other = other.named<Head>(other.connect(at), "head");
+  head_of_other.tell<&Head::register_owner>(OwnerRegistration{"s", 44});
+  held.get_future().wait();
+  std::vector<Future<std::vector<Member>>> waiting;
+  for (int call = 0; call < 300; ++call) waiting.push_back(link->head().call<&Head::members>());
+  EXPECT_EQ(test::error_of([&] { (void)waiting.back().get(); }).code(),
+            ErrorCode::kResourceExhausted)
+      << "the queue of the head is full";
+  std::thread publishing([&] { publish("hits", 1); });
+  // The first try is refused, too.
+  while (!names->find("hits")) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  go_on.set_value();
+  publishing.join();
+  names->wait_until_confirmed();
+  EXPECT_EQ(known("hits"), 1u);
 }
 
 TEST_F(PublishedActorsTest, ANewHeadLearnsWhatHasChangedInItsAbsence) {
