@@ -120,7 +120,7 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
   if (!options_.is_keeper) asked.tell<&Head::describe_run>(options_.description);
-  published_.send_all(asked);
+  published_.send_all();
   return joined;
 }
 

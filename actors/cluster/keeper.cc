@@ -242,7 +242,7 @@ void Keeper::forget(const std::string& name) {
 void Keeper::discard(const std::string& name) {
   cluster_->release_inherited(name);
   cluster_->head().ask<bool>(kHeadAnswersWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
-    head.call<&Head::withdraw_actors>(name).get();
+    head.call<&Head::publish_actors>(PublishActors{{}, {name}}).get();
     return true;
   });
 }

@@ -1,5 +1,7 @@
 #include "actors/head/head.h"
 
+#include <algorithm>
+
 #include "actors/head/cluster_status.h"
 #include "actors/head/head_start.h"
 #include "actors/system/system.h"
@@ -62,6 +64,14 @@ task<void> Head::stop_actors(std::string name) {
   // Actors that cannot be spawned again have no name.
   auto stopping = kept_.stop(name);
   co_await stopping;
+}
+
+void Head::publish_actors(PublishActors changes) {
+  // The keeper replaces the record of a name that has new actors.
+  for (const std::string& name : changes.withdrawn)
+    if (std::ranges::find(changes.actors, name, &NamedActors::name) == changes.actors.end())
+      kept_.forget(caller(), name);
+  directory_.publish(caller(), std::move(changes));
 }
 
 ClusterStatus Head::status() {
