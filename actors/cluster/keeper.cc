@@ -13,6 +13,9 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kHeadAnswersWithin = std::chrono::seconds(10);
+/// Time for which a stop waits for an attempt to spawn the actors, which ends itself. Until then
+/// the name is taken.
+constexpr auto kAttemptEndsWithin = std::chrono::seconds(10);
 /// Pause before actors that cannot be spawned yet are tried again. It doubles with each try.
 constexpr Nanoseconds kFirstRetryAfter = std::chrono::milliseconds(100);
 constexpr Nanoseconds kLastRetryAfter = std::chrono::seconds(10);
@@ -153,6 +156,7 @@ void Keeper::start_left() {
     }
     const std::lock_guard lock(mutex_);
     starting_.clear();
+    changed_.notify_all();
   }
 }
 
@@ -235,6 +239,10 @@ void Keeper::forget(const std::string& name) {
   };
   const std::unique_ptr<const std::string, decltype(end)> reserved(&name, end);
   discard(name);
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kAttemptEndsWithin, [&] { return starting_ != name || stopping_; });
+  }
   system_.options().log.info("{} of the cluster is not spawned again, as an operator has asked",
                              name);
 }
