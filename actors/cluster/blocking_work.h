@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 
 #include "actors/call/task.h"
@@ -10,11 +12,14 @@
 
 namespace weft::actors {
 
-/// Functions that block, which the handlers of an actor await. Each runs on a thread of its own.
+/// Functions that block, which the handlers of an actor await. Each runs on a thread of its own, so
+/// that several run at once: `blocking` handlers would wait for each other.
+///
 /// Used by that actor; its owner destroys it after the actor's end.
 class BlockingWork final {
  public:
   BlockingWork() = default;
+  /// Waits for the functions that run.
   ~BlockingWork();
   BlockingWork(const BlockingWork&) = delete;
   BlockingWork& operator=(const BlockingWork&) = delete;
@@ -24,7 +29,13 @@ class BlockingWork final {
   task<void> run(Context& context, std::string name, std::function<void()> work);
 
  private:
-  std::list<Thread> threads_;
+  struct Run {
+    Thread thread;
+    std::shared_ptr<std::atomic<bool>> has_ended;
+  };
+  void join_ended();
+
+  std::list<Run> runs_;
 };
 
 }  // namespace weft::actors

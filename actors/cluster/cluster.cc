@@ -38,7 +38,8 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                       : options_.binary),
       binary_sha256_(own_binary_sha256()),
-      failures_(options_.failure_scope, options_.description.restart_count > 0),
+      failures_(options_.failure_scope,
+                options_.is_keeper || options_.description.restart_count > 0),
       reports_(system.options().log, options_.on_event),
       networks_(system, options_.interfaces),
       head_(system, head,
@@ -78,13 +79,25 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
   });
   directory_ = host_directory(system_, [this]() -> task<ProcessRef> { co_return head_.process(); });
   binding_.emplace(ear_, *this);
-  head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
+  try {
+    head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
+  } catch (...) {
+    // The head may have registered this owner, and call it.
+    binding_.reset();
+    end_own_actors();
+    throw;
+  }
 }
 
 Cluster::~Cluster() {
   const std::optional<Error> failed = failures_.first();
   report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
   binding_.reset();
+  end_own_actors();
+  // The head releases remaining meshes as soon as the connection ends.
+}
+
+void Cluster::end_own_actors() {
   for (Future<void>& stopped : std::array{watcher_.stop(), directory_.stop()}) {
     try {
       stopped.get();
@@ -92,7 +105,6 @@ Cluster::~Cluster() {
       // The system has already stopped the actor.
     }
   }
-  // The head releases remaining meshes as soon as the connection ends.
 }
 
 JoinReply Cluster::register_driver(const ProcessRef& head) {
@@ -102,11 +114,13 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   offer.replaces_driver = run.restart_count > 0;
   offer.is_keeper = options_.is_keeper;
   offer.held_meshes = meshes_.keys();
-  const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
+  // Without its reply, a keeper would not know the meshes that it takes over.
+  const auto asked = system_.named<Head>(head, "head")
+                         .within(options_.is_keeper ? kHeadReturnsWithin : kOwnWithin);
   JoinReply joined = asked.call<&Head::register_owner>(offer).get();
   for (const MeshProcesses& mesh : joined.adopted_meshes) meshes_.add_inherited(mesh);
   if (!options_.is_keeper) asked.tell<&Head::describe_run>(options_.description);
-  published_.send_all(asked);
+  published_.send_all();
   return joined;
 }
 

@@ -48,6 +48,9 @@ struct ClusterOptions {
   RunDescription description = {};
   /// True for the owner of the actors that outlive runs; see Keeper.
   bool is_keeper = false;
+  /// Called when an operator stops actors of a name that this owner has not published, on a thread
+  /// that may block. Throws Error(kNotFound) if it has none. Empty: throws that.
+  std::function<void(const std::string& name)> on_stop_unpublished = {};
   /// Called by `weft cancel`: ends this program like an interruption, or at once, and returns what
   /// it does until then. Must not block. Empty: the program cannot be cancelled.
   std::function<std::string(bool now)> on_cancel = {};
@@ -120,6 +123,13 @@ class Cluster final {
   /// Like spawn(), for a class of actors that only the device processes know. The caller stops the
   /// actors, by their name.
   SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
+
+  /// Stops the actors of a name that this object has spawned. Blocks until they have ended. Throws
+  /// Error(kNotFound) if there are none.
+  void stop_actors(const std::string& name);
+  /// Releases the mesh of that name that the predecessor of a restarted owner left, unless it was
+  /// adopted.
+  void release_inherited(const std::string& name);
 
   /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
   /// is there. Throws Error(kNotFound) after `within`; see System::find().
@@ -272,7 +282,8 @@ class Cluster final {
   void host_leaves(const std::string& host, const std::string& why);
   /// Stops the actors of a name, as an operator asks.
   task<void> stop_published(Context& context, std::string name);
-  void end_published(const PublishedActors::Published& published);
+  /// Ends this object's actors, which call it.
+  void end_own_actors();
   void head_away(const std::string& how);
   void head_back(const JoinReply& joined, Nanoseconds away);
   MeshProcesses spawn_processes(const MeshRequest& request);

@@ -115,12 +115,20 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
 void Cluster::release_last(const MeshKey& spawned) {
   published_.withdraw(spawned);
   release(supervisor_.forget(spawned).value_or(spawned));
+  // Nobody finds the name once the actors have ended.
+  published_.wait_until_confirmed();
 }
 
 void Cluster::supervised_mesh_failed(const Incident& incident, const Error& error) {
   // Other meshes, and later spawns, are not touched.
   failures_.record(incident, [] { return false; });
   const MeshKey key{incident.mesh, incident.epoch};
+  if (const auto published = published_.find(key.name)) {
+    // Actors of the cluster have no handle here that releases their devices.
+    if (options_.is_keeper)
+      watcher_.within(kNoDeadline).tell<&HeadNotifications::stop_actors>(key.name);
+    else published_.withdraw(published->key);
+  }
   for (const MeshProcesses& mesh : meshes_.meshes())
     if (mesh.key.name == key.name)
       for (const DeviceProcess& member : mesh.processes)
@@ -205,10 +213,12 @@ void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
   const MeshKey failed{failure.incident.mesh, failure.incident.epoch};
   if (std::ranges::none_of(meshes, [&](const MeshProcesses& mesh) { return mesh.key == failed; }))
     return;
-  for (const MeshProcesses& mesh : meshes)
+  for (const MeshProcesses& mesh : meshes) {
+    if (failures_.scope() == FailureScope::kOneMesh && mesh.key != failed) continue;
     for (const DeviceProcess& member : mesh.processes)
       if (!supervisor_.supervises(mesh.key) && !dead.contains(member.process.id))
         system_.fail_calls(member.process.id, error);
+  }
 }
 
 void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {

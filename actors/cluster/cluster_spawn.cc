@@ -151,27 +151,35 @@ void Cluster::request_stop(const std::string& name) {
 }
 
 task<void> Cluster::stop_published(Context& context, std::string name) {
-  const auto published = published_.find(name);
-  if (!published)
-    throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
   // The end of a restart may take long, and failures of other meshes must not wait for it.
-  auto stopping =
-      stops_.run(context, "stop " + name, [this, published] { end_published(*published); });
+  auto stopping = stops_.run(context, "stop " + name, [this, name] {
+    const bool is_published = published_.find(name).has_value();
+    if (is_published)
+      reports_.warn(
+          {"actors stopped", fmt::format("{} is stopped, as an operator has asked", name)});
+    if (!is_published && options_.on_stop_unpublished) options_.on_stop_unpublished(name);
+    else stop_actors(name);
+  });
   co_await stopping;
 }
 
-void Cluster::end_published(const PublishedActors::Published& published) {
-  reports_.warn({"actors stopped",
-                 fmt::format("{} is stopped, as an operator has asked", published.actors.name)});
-  supervisor_.end(published.key);
-  const auto last = published_.find(published.actors.name);
-  if (!last || last->key != published.key) return;
+void Cluster::stop_actors(const std::string& name) {
+  const auto published = published_.find(name);
+  if (!published)
+    throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
+  supervisor_.end(published->key);
+  const auto last = published_.find(name);
+  if (!last || last->key != published->key) return;
   std::vector<std::shared_ptr<CallState>> stops;
   for (const ActorAddress& actor : last->actors.addresses)
     stops.push_back(
         system_.stop_actor(std::make_shared<const ActorAddress>(actor), kStopActorsWithin));
   for (const auto& stop : stops) stop->wait_until(TimePoint::max());
-  release_last(published.key);
+  release_last(published->key);
+}
+
+void Cluster::release_inherited(const std::string& name) {
+  if (const auto left = meshes_.take_inherited(name)) release(left->key);
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,

@@ -15,11 +15,11 @@ constexpr Nanoseconds kLongestWait = std::chrono::hours(1);
 /// Time for the reply of the head, and of this directory, before the deadline of a call.
 constexpr Nanoseconds kReplyWithin = std::chrono::milliseconds(100);
 
-/// Returns whether another try can succeed: the head has not answered. One that ends cancels its
-/// calls.
-bool is_away(const Error& error) {
+/// Returns whether another try can succeed: the head has not handled the call. A head that ends
+/// cancels its calls; one with too many queued calls refuses more.
+bool may_pass(const Error& error) {
   return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kPeerDied ||
-         error.code() == ErrorCode::kCancelled;
+         error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kResourceExhausted;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ task<ResultOf<Method>> HeadDirectory::ask(Request request) {
       problem = error;
     }
     const bool is_over = context_.stop_token().stop_requested() || time_left() <= kAskAgainAfter;
-    if (is_over || !is_away(*problem)) throw Error(*problem);
+    if (is_over || !may_pass(*problem)) throw Error(*problem);
     co_await context_.sleep(kAskAgainAfter);
   }
 }

@@ -30,6 +30,13 @@ std::optional<MeshProcesses> MeshRegistry::take_inherited(const std::string& nam
   return MeshProcesses{found.mapped(), meshes_.at(found.mapped())};
 }
 
+std::vector<std::string> MeshRegistry::inherited_names() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, key] : inherited_) names.push_back(name);
+  return names;
+}
+
 void MeshRegistry::replace(const MeshKey& former, const MeshProcesses& mesh) {
   const std::lock_guard lock(mutex_);
   meshes_.erase(former);

@@ -27,6 +27,8 @@ class MeshRegistry final {
   void add_inherited(const MeshProcesses& mesh);
   /// Returns an inherited mesh of that name, once.
   std::optional<MeshProcesses> take_inherited(const std::string& name);
+  /// Returns the names of the inherited meshes that were not taken.
+  std::vector<std::string> inherited_names() const;
   /// Replaces an epoch of a mesh by another.
   void replace(const MeshKey& former, const MeshProcesses& mesh);
   /// Returns false if there is no such mesh.

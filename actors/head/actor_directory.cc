@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include "actors/head/head_notifications.h"
 #include "actors/system/system.h"
+#include "core/base/name.h"
 #include "core/base/nearest.h"
 
 namespace weft::actors {
@@ -18,7 +18,7 @@ namespace {
 /// Earlier incarnations that are kept for each actor, on average.
 constexpr std::size_t kFormerPerActor = 8;
 /// Time in which an owner stops its actors.
-constexpr Nanoseconds kStopWithin = std::chrono::seconds(40);
+constexpr Nanoseconds kOwnerStopsWithin = std::chrono::seconds(40);
 
 std::string row_name(const std::pair<ProcessId, std::string>& key) {
   return fmt::format("{}/{}", key.first.value(), key.second);
@@ -28,19 +28,60 @@ std::string label_of(const NamedActors& actors, std::int64_t rank) {
   return actors.name + to_string(actors.shape, actors.shape.coordinates(rank));
 }
 
-/// Name with the run that it asks for; no run: that of the caller.
-struct ScopedName {
-  std::optional<std::string> run;
-  std::string name;
+/// Longest wait of a call.
+constexpr Nanoseconds kLongestFind = std::chrono::hours(24);
+/// Characters of the longest name of a run: owners of one name are numbered, as in "quickstart#2".
+constexpr std::size_t kLongestRun = 120;
+
+/// Wait of a call for changes of a subject, limited in time. Lives in the call's frame.
+template <typename Subject>
+class ChangeWait final {
+ public:
+  ChangeWait(const Context& context, std::multimap<Subject, Wakeup>& waiters,
+             const Subject& subject, Nanoseconds within)
+      : changed_(context.make_wakeup()),
+        waiters_(waiters),
+        position_(waiters.emplace(subject, changed_)),
+        timer_(context.after(std::min(within, kLongestFind), [this] {
+          is_over_ = true;
+          changed_.notify();
+        })) {}
+  ~ChangeWait() { waiters_.erase(position_); }
+  ChangeWait(const ChangeWait&) = delete;
+  ChangeWait& operator=(const ChangeWait&) = delete;
+
+  Wakeup::Waiting change() const { return changed_.wait(); }
+  /// Returns whether the time has passed.
+  bool is_over() const { return is_over_; }
+
+ private:
+  const Wakeup changed_;
+  std::multimap<Subject, Wakeup>& waiters_;
+  const typename std::multimap<Subject, Wakeup>::iterator position_;
+  bool is_over_ = false;
+  ActorTimer timer_;
 };
 
-ScopedName split(const std::string& text) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos) return {std::nullopt, text};
-  return {text.substr(0, slash), text.substr(slash + 1)};
+template <typename Subject>
+void notify(const std::multimap<Subject, Wakeup>& waiters, const Subject& subject) {
+  const auto [first, last] = waiters.equal_range(subject);
+  for (auto waiter = first; waiter != last; ++waiter) waiter->second.notify();
 }
 
 }  // namespace
+
+ActorDirectory::ScopedName ActorDirectory::parse(const std::string& text) {
+  ScopedName parsed{std::nullopt, text};
+  if (const auto slash = text.find('/'); slash != std::string::npos) {
+    parsed = {text.substr(0, slash), text.substr(slash + 1)};
+    if (parsed.run->empty() || parsed.run->size() > kLongestRun)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the run of RUN/NAME: expected 1 to {} characters, found {}", kLongestRun,
+                  parsed.run->size());
+  }
+  check_name("the name of actors", parsed.name);
+  return parsed;
+}
 
 void ActorDirectory::read_rows() {
   for (const auto& [name, bytes] : store_.rows(StateStore::Table::kActors)) {
@@ -51,7 +92,7 @@ void ActorDirectory::read_rows() {
       continue;
     }
     const Key key(row.owner, row.actors.name);
-    entries_[key] = {std::move(row.actors), {row.former.begin(), row.former.end()}};
+    add(key, {std::move(row.actors), {row.former.begin(), row.former.end()}});
   }
 }
 
@@ -60,56 +101,131 @@ void ActorDirectory::save(const Key& key, const Entry& entry) {
              encode(ActorRow{key.first, entry.actors, {entry.former.begin(), entry.former.end()}}));
 }
 
+void ActorDirectory::add(const Key& key, Entry entry) {
+  const std::vector<ActorAddress>& addresses = entry.actors.addresses;
+  for (std::uint32_t rank = 0; rank < addresses.size(); ++rank)
+    add_place(key_of(addresses[rank]), {key, rank});
+  for (const FormerActor& former : entry.former)
+    add_place({former.process, former.actor}, {key, former.rank});
+  owners_of_[key.second].insert(key.first);
+  entries_.insert_or_assign(key, std::move(entry));
+  notify(finds_, key.second);
+}
+
 void ActorDirectory::erase(const Key& key) {
-  entries_.erase(key);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  const Entry entry = std::move(found->second);
+  entries_.erase(found);
+  const auto owners = owners_of_.find(key.second);
+  owners->second.erase(key.first);
+  if (owners->second.empty()) owners_of_.erase(owners);
+  for (const FormerActor& former : entry.former)
+    erase_place({former.process, former.actor}, {key, former.rank});
+  const std::vector<ActorAddress>& addresses = entry.actors.addresses;
+  for (std::uint32_t rank = 0; rank < addresses.size(); ++rank) {
+    erase_place(key_of(addresses[rank]), {key, rank});
+    notify(locates_, key_of(addresses[rank]));
+  }
   store_.erase(StateStore::Table::kActors, row_name(key));
 }
 
-void ActorDirectory::publish(ProcessId owner, NamedActors actors) {
-  if (!owners_.registration(owner)) return;
-  const Key key(owner, actors.name);
-  check_row(ActorRow{owner, actors, {}});
-  Entry& entry = entries_[key];
-  const auto& before = entry.actors.addresses;
-  for (std::uint32_t rank = 0; rank < before.size() && rank < actors.addresses.size(); ++rank)
-    if (before[rank].process.id != actors.addresses[rank].process.id ||
-        before[rank].actor != actors.addresses[rank].actor)
-      entry.former.push_back({before[rank].process.id, before[rank].actor, rank});
-  while (entry.former.size() > kFormerPerActor * actors.addresses.size()) entry.former.pop_front();
-  entry.actors = std::move(actors);
-  save(key, entry);
-  store_.flush();
-  notify_waiters();
+void ActorDirectory::erase_place(const ActorKey& actor, const Place& place) {
+  const auto [first, last] = places_.equal_range(actor);
+  const auto found = std::find_if(first, last, [&](const auto& of) { return of.second == place; });
+  if (found != last) places_.erase(found);
 }
 
-void ActorDirectory::withdraw(ProcessId owner, const std::string& name) {
-  const Key key(owner, name);
-  if (!entries_.contains(key)) return;
-  erase(key);
-  notify_waiters();
+std::vector<ActorDirectory::Key> ActorDirectory::keys_of(ProcessId owner) const {
+  std::vector<Key> keys;
+  for (auto entry = entries_.lower_bound({owner, ""});
+       entry != entries_.end() && entry->first.first == owner; ++entry)
+    keys.push_back(entry->first);
+  return keys;
+}
+
+void ActorDirectory::publish(ProcessId owner, PublishActors changes) {
+  if (!owners_.registration(owner))
+    throw_error(ErrorCode::kFailedPrecondition,
+                "only a program that has registered as an owner of meshes can publish names");
+  for (const std::string& name : changes.withdrawn) erase({owner, name});
+  if (changes.all) erase_unlisted(owner, changes.actors);
+  std::optional<Error> problem;
+  for (NamedActors& actors : changes.actors) {
+    try {
+      record(owner, std::move(actors));
+    } catch (const Error& error) {
+      if (!problem) problem = error;
+    }
+  }
+  store_.flush();
+  if (problem) throw Error(*problem);
+}
+
+void ActorDirectory::erase_unlisted(ProcessId owner, const std::vector<NamedActors>& listed) {
+  // A new driver lists the names of its predecessor's meshes only when it has spawned them again.
+  std::set<std::string> kept = meshes_.names_of(owner);
+  for (const NamedActors& actors : listed) kept.insert(actors.name);
+  for (const Key& key : keys_of(owner))
+    if (!kept.contains(key.second)) erase(key);
+}
+
+void ActorDirectory::record(ProcessId owner, NamedActors actors) {
+  check_name("the name of actors", actors.name);
+  check_actors(actors);
+  const Key key(owner, actors.name);
+  const auto known = entries_.find(key);
+  if (known == entries_.end()) {
+    save(key, {actors, {}});
+    return add(key, {std::move(actors), {}});
+  }
+  Entry& entry = known->second;
+  // An owner that has reconnected lists all its names.
+  if (entry.actors.shape == actors.shape && entry.actors.addresses == actors.addresses) return;
+  entry.actors.interface = std::move(actors.interface);
+  entry.actors.shape = std::move(actors.shape);
+  replace_addresses(key, entry, std::move(actors.addresses));
+  save(key, entry);
+  notify(finds_, key.second);
+}
+
+void ActorDirectory::replace_addresses(const Key& key, Entry& entry,
+                                       std::vector<ActorAddress> addresses) {
+  const std::vector<ActorAddress> before =
+      std::exchange(entry.actors.addresses, std::move(addresses));
+  const std::vector<ActorAddress>& now = entry.actors.addresses;
+  for (std::uint32_t rank = 0; rank < std::max(before.size(), now.size()); ++rank) {
+    const bool was = rank < before.size();
+    const bool is = rank < now.size();
+    if (was && is && key_of(before[rank]) == key_of(now[rank])) continue;
+    if (is) add_place(key_of(now[rank]), {key, rank});
+    if (!was) continue;
+    const auto& [process, actor] = key_of(before[rank]);
+    // The place of an actor that is replaced stays, as that of a former one.
+    if (is) entry.former.push_back({process, actor, rank});
+    else erase_place({process, actor}, {key, rank});
+    notify(locates_, {process, actor});
+  }
+  while (entry.former.size() > kFormerPerActor * now.size()) {
+    const FormerActor& oldest = entry.former.front();
+    erase_place({oldest.process, oldest.actor}, {key, oldest.rank});
+    entry.former.pop_front();
+  }
 }
 
 void ActorDirectory::transfer(ProcessId from, ProcessId to) {
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->first.first != from) {
-      ++entry;
-      continue;
-    }
-    const Key key(to, entry->first.second);
-    Entry moved = std::move(entry->second);
-    store_.erase(StateStore::Table::kActors, row_name(entry->first));
-    entry = entries_.erase(entry);
+  for (const Key& former : keys_of(from)) {
+    Entry moved = entries_.at(former);
+    erase(former);
+    const Key key(to, former.second);
+    erase(key);
     save(key, moved);
-    entries_.insert_or_assign(key, std::move(moved));
+    add(key, std::move(moved));
   }
 }
 
 void ActorDirectory::remove_all_of(ProcessId owner) {
-  std::vector<Key> gone;
-  for (const auto& [key, entry] : entries_)
-    if (key.first == owner) gone.push_back(key);
-  for (const Key& key : gone) erase(key);
-  if (!gone.empty()) notify_waiters();
+  for (const Key& key : keys_of(owner)) erase(key);
 }
 
 ProcessId ActorDirectory::owner_of(ProcessId caller) const {
@@ -130,31 +246,32 @@ bool ActorDirectory::is_run(ProcessId owner, const std::string& name_or_number) 
   return run != nullptr && std::to_string(run->number) == name_or_number;
 }
 
-const NamedActors* ActorDirectory::look_up(ProcessId caller, const std::string& name) const {
-  const ScopedName wanted = split(name);
+const ActorDirectory::Entries::value_type* ActorDirectory::look_up(ProcessId own,
+                                                                   const ScopedName& wanted) const {
+  const auto owners = owners_of_.find(wanted.name);
+  if (owners == owners_of_.end()) return nullptr;
+  const auto entry_of = [&](ProcessId owner) { return &*entries_.find({owner, wanted.name}); };
   if (!wanted.run) {
-    const auto own = entries_.find({owner_of(caller), wanted.name});
-    if (own != entries_.end()) return &own->second.actors;
-    for (const auto& [key, entry] : entries_)
-      if (key.second == wanted.name && owners_.is_keeper(key.first)) return &entry.actors;
+    if (owners->second.contains(own)) return entry_of(own);
+    for (const ProcessId owner : owners->second)
+      if (owners_.is_keeper(owner)) return entry_of(owner);
+    // A process of a run must say which other run it means.
+    if (own != ProcessId()) return nullptr;
   }
-  std::vector<const NamedActors*> found;
+  std::vector<ProcessId> found;
   std::vector<std::string> full_names;
-  for (const auto& [key, entry] : entries_) {
-    if (key.second != wanted.name || (wanted.run && !is_run(key.first, *wanted.run))) continue;
-    found.push_back(&entry.actors);
-    full_names.push_back(fmt::format("{}/{}", run_name(key.first), key.second));
+  for (const ProcessId owner : owners->second) {
+    if (wanted.run && !is_run(owner, *wanted.run)) continue;
+    found.push_back(owner);
+    full_names.push_back(fmt::format("{}/{}", run_name(owner), wanted.name));
   }
-  // A process of a run must say which other run it means.
-  if (!wanted.run && owner_of(caller) != ProcessId()) return nullptr;
   if (found.size() > 1)
     throw_error(ErrorCode::kInvalidArgument, "several runs have actors named '{}': {}; give one",
                 wanted.name, fmt::join(full_names, ", "));
-  return found.empty() ? nullptr : found.front();
+  return found.empty() ? nullptr : entry_of(found.front());
 }
 
-void ActorDirectory::fail_not_found(ProcessId caller, const std::string& name) const {
-  const ProcessId own = owner_of(caller);
+void ActorDirectory::fail_not_found(ProcessId own, const std::string& name) const {
   std::vector<std::string> known;
   for (const auto& [key, entry] : entries_)
     known.push_back(key.first == own ? key.second
@@ -165,71 +282,63 @@ void ActorDirectory::fail_not_found(ProcessId caller, const std::string& name) c
               name, where, did_you_mean(name, known));
 }
 
-task<void> ActorDirectory::change(TimePoint until) {
-  const Wakeup changed = context_.make_wakeup();
-  const std::uint64_t number = next_waiter_++;
-  // A cancelled wait throws.
-  const auto erase = [this](const std::uint64_t* waiter) { waiters_.erase(*waiter); };
-  const std::unique_ptr<const std::uint64_t, decltype(erase)> registered(&number, erase);
-  waiters_.emplace(number, changed);
-  co_await changed.wait_for(until - clock_.now());
-}
-
-void ActorDirectory::notify_waiters() {
-  for (const auto& [number, waiter] : std::exchange(waiters_, {})) waiter.notify();
-}
-
 task<NamedActors> ActorDirectory::find(ProcessId caller, FindActors request) {
-  const TimePoint until = clock_.now() + Nanoseconds(request.within_ns);
+  const ScopedName wanted = parse(request.name);
+  ProcessId own = owner_of(caller);
+  std::optional<ChangeWait<std::string>> wait;
   while (true) {
-    if (const NamedActors* const found = look_up(caller, request.name)) co_return *found;
-    if (clock_.now() >= until) fail_not_found(caller, request.name);
-    auto changed = change(until);
-    co_await changed;
+    if (const auto* const found = look_up(own, wanted)) co_return found->second.actors;
+    if (request.within_ns <= 0 || (wait && wait->is_over())) fail_not_found(own, request.name);
+    if (!wait) wait.emplace(context_, finds_, wanted.name, Nanoseconds(request.within_ns));
+    co_await wait->change();
+    // The next driver of the caller's run may have replaced the owner.
+    if (own != ProcessId() && !owners_.registration(own)) own = owner_of(caller);
   }
 }
 
+const ActorAddress* ActorDirectory::find_actor(const ActorKey& actor) const {
+  const ActorAddress* now = nullptr;
+  const auto [first, last] = places_.equal_range(actor);
+  for (auto of = first; of != last; ++of) {
+    const Place& place = of->second;
+    const std::vector<ActorAddress>& addresses = entries_.at(place.name).actors.addresses;
+    if (place.rank >= addresses.size()) continue;
+    now = &addresses[place.rank];
+    if (key_of(*now) == actor) return now;
+  }
+  return now;
+}
+
 task<ActorAddress> ActorDirectory::locate(LocateActor request) {
-  const TimePoint until = clock_.now() + Nanoseconds(request.within_ns);
-  const ActorAddress& lost = request.lost;
+  const ActorKey lost = key_of(request.lost);
+  std::optional<ChangeWait<ActorKey>> wait;
   while (true) {
-    const ActorAddress* now = nullptr;
-    for (const auto& [key, entry] : entries_) {
-      for (const FormerActor& former : entry.former)
-        if (former.process == lost.process.id && former.actor == lost.actor &&
-            former.rank < entry.actors.addresses.size())
-          now = &entry.actors.addresses[former.rank];
-      for (const ActorAddress& present : entry.actors.addresses)
-        if (present.process.id == lost.process.id && present.actor == lost.actor) now = &present;
-    }
+    const ActorAddress* const now = find_actor(lost);
     if (now == nullptr)
       throw_error(ErrorCode::kNotFound,
-                  "{} has ended with the program that owned it, {}; nobody restarts it", lost.label,
-                  lost.owner.name);
-    const bool moved = now->process.id != lost.process.id || now->actor != lost.actor;
-    if (moved || clock_.now() >= until) co_return *now;
-    auto changed = change(until);
-    co_await changed;
+                  "{} has ended with the program that owned it, {}; nobody restarts it",
+                  request.lost.label, request.lost.owner.name);
+    const bool is_over = request.within_ns <= 0 || (wait && wait->is_over());
+    if (key_of(*now) != lost || is_over) co_return *now;
+    if (!wait) wait.emplace(context_, locates_, lost, Nanoseconds(request.within_ns));
+    co_await wait->change();
   }
 }
 
 task<void> ActorDirectory::stop(ProcessId caller, std::string name) {
-  const NamedActors* const found = look_up(caller, name);
-  if (found == nullptr) fail_not_found(caller, name);
-  for (const auto& [key, entry] : entries_) {
-    if (&entry.actors != found) continue;
-    const auto owner = owners_.process_of(key.first);
-    if (!owner)
-      throw_error(
-          ErrorCode::kUnavailable,
-          "the program that owns {} does not answer the head at the moment; try again later", name);
-    auto stopping = context_.system()
-                        .named<HeadNotifications>(*owner, "watcher")
-                        .within(kStopWithin)
-                        .call<&HeadNotifications::stop_actors>(key.second);
-    co_await stopping;
-    co_return;
-  }
+  const ProcessId own = owner_of(caller);
+  const auto* const found = look_up(own, parse(name));
+  if (found == nullptr) fail_not_found(own, name);
+  const auto owner = owners_.process_of(found->first.first);
+  if (!owner)
+    throw_error(ErrorCode::kUnavailable,
+                "the program that owns {} does not answer the head at the moment; try again later",
+                name);
+  auto stopping = context_.system()
+                      .named<HeadNotifications>(*owner, "watcher")
+                      .within(kOwnerStopsWithin)
+                      .call<&HeadNotifications::stop_actors>(found->first.second);
+  co_await stopping;
 }
 
 std::vector<ActorStatus> ActorDirectory::statuses() const {

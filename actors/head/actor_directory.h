@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,11 +37,10 @@ class ActorDirectory final {
   /// Adds the names of the saved state, after the owners. Throws Error.
   void read_rows();
 
-  /// Records where the actors of a name are, in place of an earlier record. Ignored unless the
-  /// caller is an owner.
-  void publish(ProcessId owner, NamedActors actors);
-  /// Removes a name. Does nothing if the caller has no such name.
-  void withdraw(ProcessId owner, const std::string& name);
+  /// Records changes of an owner's names: a name's actors take the place of an earlier record. They
+  /// survive the head's end when this returns. Throws Error(kFailedPrecondition) unless the caller
+  /// is an owner, and Error(kInvalidArgument) for text that is no name; other names are recorded.
+  void publish(ProcessId owner, PublishActors changes);
   /// Gives the names of a driver to the next one of its run.
   void transfer(ProcessId from, ProcessId to);
   /// Removes the names of an owner that has ended.
@@ -47,7 +48,8 @@ class ActorDirectory final {
 
   /// Returns the actors of a name, after waiting for them. `caller`: process of a run, whose names
   /// come first. Throws Error(kNotFound), which tells the nearest names, and
-  /// Error(kInvalidArgument) if several runs have the name and none is the caller's.
+  /// Error(kInvalidArgument) for text that is no name, and if several runs have the name and none
+  /// of them is the caller's.
   task<NamedActors> find(ProcessId caller, FindActors request);
   /// Returns where an actor is now that was published at the address `request.lost`, now or before.
   /// Waits while the actor is still recorded there. Throws Error(kNotFound) if nobody has it now.
@@ -65,28 +67,56 @@ class ActorDirectory final {
     /// Earlier incarnations, the latest last, by which other processes may know an actor.
     std::deque<FormerActor> former;
   };
+  using Entries = std::map<Key, Entry>;
+  using ActorKey = std::pair<ProcessId, ActorId>;
+  /// Rank of a name that an actor has or had.
+  struct Place {
+    Key name;
+    std::uint32_t rank = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  /// Name with the run that it asks for; no run: that of the caller.
+  struct ScopedName {
+    std::optional<std::string> run;
+    std::string name;
+  };
+  /// Reads "hits" or "quickstart/hits". Throws Error(kInvalidArgument).
+  static ScopedName parse(const std::string& text);
+  static ActorKey key_of(const ActorAddress& actor) { return {actor.process.id, actor.actor}; }
   /// Returns the process whose names count first for `caller`: itself, or the owner of its mesh.
   ProcessId owner_of(ProcessId caller) const;
   /// Returns "quickstart", the run of an owner, or "" if it has none.
   std::string run_name(ProcessId owner) const;
   bool is_run(ProcessId owner, const std::string& name_or_number) const;
-  const NamedActors* look_up(ProcessId caller, const std::string& name) const;
-  [[noreturn]] void fail_not_found(ProcessId caller, const std::string& name) const;
-  /// Waits for the next change of the directory, or until the time `until`.
-  task<void> change(TimePoint until);
-  void notify_waiters();
+  /// Returns the name that a caller means; null if there is none. `own`: result of owner_of().
+  const Entries::value_type* look_up(ProcessId own, const ScopedName& wanted) const;
+  [[noreturn]] void fail_not_found(ProcessId own, const std::string& name) const;
+  /// Returns the present address of an actor; null if no name has it.
+  const ActorAddress* find_actor(const ActorKey& actor) const;
+  void record(ProcessId owner, NamedActors actors);
+  /// Replaces the addresses of an entry; the earlier ones become former actors.
+  void replace_addresses(const Key& key, Entry& entry, std::vector<ActorAddress> addresses);
+  /// Erases the names of an owner that are not in `listed`, and are no mesh of it.
+  void erase_unlisted(ProcessId owner, const std::vector<NamedActors>& listed);
+  std::vector<Key> keys_of(ProcessId owner) const;
   void save(const Key& key, const Entry& entry);
+  void add(const Key& key, Entry entry);
+  /// Removes an entry and its row. Does nothing if there is none.
   void erase(const Key& key);
+  void add_place(const ActorKey& actor, const Place& place) { places_.emplace(actor, place); }
+  void erase_place(const ActorKey& actor, const Place& place);
 
   Context& context_;
   const MeshOwners& owners_;
   const MeshTable& meshes_;
   const RunHistory& runs_;
   StateStore& store_;
-  const SteadyClock clock_;
-  std::map<Key, Entry> entries_;
-  std::map<std::uint64_t, Wakeup> waiters_;  // Calls of change(); each is notified once.
-  std::uint64_t next_waiter_ = 0;
+  Entries entries_;
+  std::map<std::string, std::set<ProcessId>> owners_of_;  // By name.
+  std::multimap<ActorKey, Place> places_;  // One for each present and former actor of `entries_`.
+  // Calls that wait, by the name or actor whose change each waits for.
+  std::multimap<std::string, Wakeup> finds_;
+  std::multimap<ActorKey, Wakeup> locates_;
 };
 
 }  // namespace weft::actors

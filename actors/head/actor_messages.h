@@ -13,6 +13,17 @@ namespace weft::actors {
 /// Name of the owner of actors that outlive runs: "cluster/hits".
 inline constexpr const char* kKeeperName = "cluster";
 
+/// Changes of an owner's names.
+struct PublishActors {
+  std::vector<NamedActors> actors;  ///< Names that are new, or whose actors have changed.
+  /// Names whose actors have ended. A name that is also in `actors` belongs to others now.
+  std::vector<std::string> withdrawn;
+  /// True if `actors` has all names. Others end, unless the owner has a mesh of that name.
+  bool all = false;
+  static constexpr auto fields =
+      weft::fields(&PublishActors::actors, &PublishActors::withdrawn, &PublishActors::all);
+};
+
 /// Request for the actors of a name. "hits": of the caller's run, or else of the cluster.
 /// "quickstart/hits", "12/hits", "cluster/hits": of a run by its name or number, or of the cluster.
 struct FindActors {

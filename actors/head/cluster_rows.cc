@@ -41,8 +41,9 @@ void check_row(const MeshRow& row) {
                   process.rank);
 }
 
-void check_row(const ActorRow& row) {
-  const NamedActors& actors = row.actors;
+void check_row(const ActorRow& row) { check_actors(row.actors); }
+
+void check_actors(const NamedActors& actors) {
   actors.shape.check();
   if (std::cmp_not_equal(actors.shape.size(), actors.addresses.size()))
     throw_error(ErrorCode::kDataLoss, "actors named '{}' of {} ranks with {} addresses",

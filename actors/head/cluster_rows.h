@@ -67,6 +67,8 @@ struct ActorRow {
 void check_row(const HostRow& row);
 void check_row(const MeshRow& row);
 void check_row(const ActorRow& row);
+/// The same for the actors of such a row.
+void check_actors(const NamedActors& actors);
 
 /// Returns whether a host runs on the machine of this process.
 bool is_on_this_machine(const HostRegistration& host);

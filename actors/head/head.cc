@@ -1,5 +1,7 @@
 #include "actors/head/head.h"
 
+#include <algorithm>
+
 #include "actors/head/cluster_status.h"
 #include "actors/head/head_start.h"
 #include "actors/system/system.h"
@@ -43,6 +45,33 @@ Head::Head(Context& context, HeadConfig config, const HeadEvents& events)
   owners_.close_unreported_runs("had ended when this head began");
   log_.record(start_text(config_, store_, hosts_, owners_));
   kept_.resume();
+}
+
+JoinReply Head::register_owner(OwnerRegistration offer) {
+  // The keeper's name, by which other runs find its actors.
+  if (!offer.is_keeper && offer.name == kKeeperName) offer.name += "#2";
+  return owners_.register_owner(context_.caller(), std::move(offer));
+}
+
+task<void> Head::stop_actors(std::string name) {
+  try {
+    auto stopping = directory_.stop(caller(), name);
+    co_await stopping;
+    co_return;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound || !kept_.contains(name)) throw;
+  }
+  // Actors that cannot be spawned again have no name.
+  auto stopping = kept_.stop(name);
+  co_await stopping;
+}
+
+void Head::publish_actors(PublishActors changes) {
+  // The keeper replaces the record of a name that has new actors.
+  for (const std::string& name : changes.withdrawn)
+    if (std::ranges::find(changes.actors, name, &NamedActors::name) == changes.actors.end())
+      kept_.forget(caller(), name);
+  directory_.publish(caller(), std::move(changes));
 }
 
 ClusterStatus Head::status() {

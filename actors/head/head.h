@@ -69,9 +69,7 @@ class Head final {
   void detached_ended(const DetachedRunExit& end) { run_control_.detached_ended(caller(), end); }
 
   // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, DeviceWatch.
-  JoinReply register_owner(OwnerRegistration offer) {
-    return owners_.register_owner(context_.caller(), std::move(offer));
-  }
+  JoinReply register_owner(OwnerRegistration offer);
   void describe_run(RunDescription description) {
     runs_.describe(caller(), std::move(description));
   }
@@ -101,11 +99,7 @@ class Head final {
   }
 
   // Names of actors: ActorDirectory.
-  void publish_actors(NamedActors actors) { directory_.publish(caller(), std::move(actors)); }
-  void withdraw_actors(const std::string& name) {
-    directory_.withdraw(caller(), name);
-    kept_.forget(caller(), name);
-  }
+  void publish_actors(PublishActors changes);
   task<NamedActors> find_actors(FindActors request) {
     return directory_.find(caller(), std::move(request));
   }
@@ -113,7 +107,7 @@ class Head final {
     return directory_.locate(std::move(request));
   }
   std::vector<ActorStatus> actors() const { return directory_.statuses(); }
-  task<void> stop_actors(std::string name) { return directory_.stop(caller(), std::move(name)); }
+  task<void> stop_actors(std::string name);
 
   // Actors that outlive runs: KeptActorsTable.
   task<ProcessRef> keeper() { return kept_.keeper(); }
@@ -185,7 +179,6 @@ class Head final {
       on<&Head::has_dead_process>("has_dead_process", urgent),
       on<&Head::report_owner_exit>("report_owner_exit", urgent),
       on<&Head::publish_actors>("publish_actors", urgent),
-      on<&Head::withdraw_actors>("withdraw_actors", urgent),
       on<&Head::find_actors>("find_actors", urgent),
       on<&Head::locate_actor>("locate_actor", urgent), on<&Head::actors>("actors", urgent),
       on<&Head::stop_actors>("stop_actors", urgent), on<&Head::keeper>("keeper", urgent),

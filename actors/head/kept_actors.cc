@@ -1,7 +1,10 @@
 #include "actors/head/kept_actors.h"
 
 #include <chrono>
+#include <string>
 
+#include "actors/head/head_notifications.h"
+#include "actors/system/system.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -9,6 +12,14 @@ namespace {
 
 constexpr auto kKeeperStartsWithin = std::chrono::seconds(10);
 constexpr auto kLookForKeeperEvery = std::chrono::milliseconds(10);
+/// Time in which the keeper ends an attempt to spawn actors, and forgets them.
+constexpr Nanoseconds kKeeperStopsWithin = std::chrono::seconds(40);
+
+/// Returns "hits" for "hits" and "cluster/hits".
+std::string name_in_row(const std::string& name) {
+  const std::string scope = std::string(kKeeperName) + "/";
+  return name.starts_with(scope) ? name.substr(scope.size()) : name;
+}
 
 }  // namespace
 
@@ -51,9 +62,32 @@ void KeptActorsTable::forget(ProcessId caller, const std::string& name) {
 std::vector<KeptActors> KeptActorsTable::all(ProcessId caller) const {
   check_keeper(caller);
   std::vector<KeptActors> list;
-  for (const auto& [name, row] : store_.rows(StateStore::Table::kKeptActors))
-    list.push_back(decode<KeptActors>(row));
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kKeptActors)) {
+    try {
+      list.push_back(decode<KeptActors>(row));
+    } catch (...) {
+      context_.system().options().log.warning(
+          "{} of the cluster is not spawned again, as its record cannot be read: {}", name,
+          current_error().message());
+    }
+  }
   return list;
+}
+
+bool KeptActorsTable::contains(const std::string& name) const {
+  return store_.rows(StateStore::Table::kKeptActors).contains(name_in_row(name));
+}
+
+task<void> KeptActorsTable::stop(std::string name) {
+  const auto keeper = owners_.keeper();
+  if (!keeper)
+    throw_error(ErrorCode::kUnavailable,
+                "the head's keeper of actors does not answer at the moment; try again later");
+  auto stopping = context_.system()
+                      .named<HeadNotifications>(*keeper, "watcher")
+                      .within(kKeeperStopsWithin)
+                      .call<&HeadNotifications::stop_actors>(name_in_row(name));
+  co_await stopping;
 }
 
 }  // namespace weft::actors

@@ -58,7 +58,13 @@ class KeptActorsTable final {
   void keep(ProcessId caller, const KeptActors& actors);
   /// Forgets actors of that name. Ignored unless the keeper calls.
   void forget(ProcessId caller, const std::string& name);
+  /// Leaves out rows that cannot be read, with a warning in the log.
   std::vector<KeptActors> all(ProcessId caller) const;
+  /// Returns whether actors of that name, "hits" or "cluster/hits", are recorded. Any caller.
+  bool contains(const std::string& name) const;
+  /// Has the keeper stop actors. Returns when they have ended and are forgotten. Throws
+  /// Error(kUnavailable) if no keeper answers, and the keeper's errors. Any caller.
+  task<void> stop(std::string name);
 
  private:
   void check_keeper(ProcessId caller) const;

@@ -95,6 +95,13 @@ bool MeshTable::owns_any(ProcessId owner) const {
   return std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == owner; });
 }
 
+std::set<std::string> MeshTable::names_of(ProcessId owner) const {
+  std::set<std::string> names;
+  for (const auto& [key, mesh] : meshes_)
+    if (mesh.owner == owner && !mesh.releasing) names.insert(key.name);
+  return names;
+}
+
 bool MeshTable::uses_host(ProcessId owner, const std::string& host) const {
   return std::ranges::any_of(meshes_, [&](const auto& of) {
     const Mesh& mesh = of.second;

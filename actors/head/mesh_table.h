@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ class MeshTable final {
   /// Throws Error(kAlreadyExists) if `owner` has a mesh of that name that is not ending.
   void check_name_is_free(ProcessId owner, const std::string& name) const;
   bool owns_any(ProcessId owner) const;
+  /// Returns the names of the meshes of an owner that are not ending.
+  std::set<std::string> names_of(ProcessId owner) const;
   /// Returns whether an owner has a process on a host that is not being ended.
   bool uses_host(ProcessId owner, const std::string& host) const;
   bool any_releasing() const;

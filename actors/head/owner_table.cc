@@ -89,9 +89,9 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
   JoinReply joined{store_.cluster_id(), store_.term(), grace_.count()};
   // The program is ending, and an agent has told this head how.
   if (!again && runs_.has_reported_end(process.id)) return joined;
-  if (!again && (offer.replaces_driver || offer.is_keeper))
-    replace_former_drivers(offer, process.id);
-  offer.name = again ? known->second.offer.name : free_name(offer.name);
+  std::vector<ProcessId> former;
+  if (!again && (offer.replaces_driver || offer.is_keeper)) former = former_drivers(offer);
+  offer.name = again ? known->second.offer.name : free_name(offer.name, former);
   Owner& owner = owners_[process.id];
   const std::set<MeshKey> held(offer.held_meshes.begin(), offer.held_meshes.end());
   for (const MeshKey& key : held) store_.raise_mesh_epoch(key.name, key.epoch);
@@ -102,6 +102,7 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
   ++owner.registration_count;
   const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
   save(owner);
+  replace(former, process.id);
   if (!offer.is_keeper) runs_.begin(process, offer.name, offer.pid);
   if (!again) log_.record(fmt::format("{} (driver pid {}) started", offer.name, offer.pid));
   else if (away_since)
@@ -169,14 +170,18 @@ void OwnerTable::notify_host_leaving(const Owner& owner, const std::string& host
         .tell<&HeadNotifications::host_leaves>(host, why);
 }
 
-void OwnerTable::replace_former_drivers(const OwnerRegistration& next, ProcessId process) {
+std::vector<ProcessId> OwnerTable::former_drivers(const OwnerRegistration& next) const {
   std::vector<ProcessId> dead;
   for (const auto& [id, owner] : owners_)
     if (next.is_keeper ? owner.offer.is_keeper : !next.run.empty() && owner.offer.run == next.run)
       dead.push_back(id);
-  for (const ProcessId id : dead) {
-    meshes_.transfer(id, process);
-    directory_.transfer(id, process);
+  return dead;
+}
+
+void OwnerTable::replace(const std::vector<ProcessId>& former, ProcessId next) {
+  for (const ProcessId id : former) {
+    meshes_.transfer(id, next);
+    directory_.transfer(id, next);
     remove(id, "has ended; the next driver of its run has connected");
   }
 }
@@ -188,10 +193,12 @@ void OwnerTable::driver_given_up(const std::string& run) {
   for (const ProcessId id : dead) remove(id, "has ended");
 }
 
-std::string OwnerTable::free_name(const std::string& wanted) const {
+std::string OwnerTable::free_name(const std::string& wanted,
+                                  const std::vector<ProcessId>& gone) const {
   const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(owners_,
-                               [&](const auto& of) { return of.second.offer.name == name; });
+    return std::ranges::any_of(owners_, [&](const auto& of) {
+      return of.second.offer.name == name && std::ranges::find(gone, of.first) == gone.end();
+    });
   };
   std::string name = wanted;
   for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);

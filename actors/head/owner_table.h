@@ -105,12 +105,15 @@ class OwnerTable final : public MeshOwners {
 
  private:
   void save(const Owner& owner);
-  /// Returns `wanted`, or "run quickstart#2" if another owner has that name.
-  std::string free_name(const std::string& wanted) const;
-  /// Removes earlier drivers of the run: `weft run` has seen their end before it started the next
-  /// one. Or earlier keepers, which have ended with their head. Meshes that were complete go to the
-  /// next driver.
-  void replace_former_drivers(const OwnerRegistration& next, ProcessId process);
+  /// Returns `wanted`, or "run quickstart#2" if another owner has that name. `gone`: owners that do
+  /// not count.
+  std::string free_name(const std::string& wanted, const std::vector<ProcessId>& gone) const;
+  /// Returns the owners that a new one replaces: earlier drivers of the run, whose end `weft run`
+  /// has seen before it started the next one; or earlier keepers, which have ended with their head.
+  std::vector<ProcessId> former_drivers(const OwnerRegistration& next) const;
+  /// Removes former drivers. Meshes that were complete, and names, go to the next driver, which is
+  /// saved already: a head that ends meanwhile would release the meshes of an unknown owner.
+  void replace(const std::vector<ProcessId>& former, ProcessId next);
   /// Settles the meshes of an owner that has registered. `held`: meshes that it has. If `again`, it
   /// has reconnected. Returns meshes that it takes over from the former driver.
   std::vector<MeshProcesses> settle_meshes(const ProcessRef& process, std::set<MeshKey> held,

@@ -148,7 +148,7 @@ void StateStore::open() {
   execute(max_durability_ == Durability::kPowerLoss ? "PRAGMA synchronous=FULL"
                                                     : "PRAGMA synchronous=OFF");
   execute("PRAGMA journal_mode=WAL");
-  check_version();
+  const bool is_older = check_version();
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
   execute("CREATE TABLE IF NOT EXISTS mesh_epochs (mesh TEXT PRIMARY KEY, epoch INTEGER NOT NULL)");
   execute(
@@ -163,9 +163,15 @@ void StateStore::open() {
       "INTEGER NOT "
       "NULL, text TEXT NOT NULL, "
       "PRIMARY KEY (term, mesh, epoch))");
+  // Other versions have other members' rows. Their cluster begins anew.
+  if (is_older) ignore_file_rows_ = true;
   read();
   if (cluster_id_.empty()) cluster_id_ = random_id();
-  commit([this] {
+  commit([&] {
+    if (is_older) {
+      erase_member_rows_of_file();
+      execute(fmt::format("PRAGMA user_version={}", kVersion));
+    }
     execute("DELETE FROM cluster");
     Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)")
         .bind(cluster_id_)
@@ -199,7 +205,7 @@ void StateStore::roll_back() {
     ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-void StateStore::check_version() {
+bool StateStore::check_version() {
   std::int64_t version = 0;
   {
     Statement asked(database_.get(), "PRAGMA user_version");
@@ -210,13 +216,17 @@ void StateStore::check_version() {
                 "the head's state {} was written by a newer Weft (version {}, this one knows up to "
                 "{}); run that one, or give another directory with --state",
                 path_.string(), version, kVersion);
-  if (version < kVersion) execute(fmt::format("PRAGMA user_version={}", kVersion));
+  return version < kVersion;
 }
 
 void StateStore::execute(const std::string& sql) {
   Statement statement(database_.get(), sql.c_str());
   while (statement.step()) {
   }
+}
+
+void StateStore::erase_member_rows_of_file() {
+  execute(fmt::format("DELETE FROM rows WHERE kind <> {}", static_cast<int>(Table::kRuns)));
 }
 
 void StateStore::read() {
@@ -282,8 +292,7 @@ void StateStore::write_rows() {
         .bind(mesh)
         .bind(epochs_.at(mesh))
         .step();
-  if (ignore_file_rows_)
-    execute(fmt::format("DELETE FROM rows WHERE kind <> {}", static_cast<int>(Table::kRuns)));
+  if (ignore_file_rows_) erase_member_rows_of_file();
   for (const RowKey& key : unwritten_rows_) {
     const auto row = rows_.find(key);
     Statement statement(database_.get(), row == rows_.end()

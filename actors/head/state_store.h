@@ -100,8 +100,11 @@ class StateStore {
   /// Opens the database. Called again until it succeeds.
   void open();
   /// Version of the tables and of the contents of rows. Files of newer versions are refused.
+  /// From files of older versions only the id, the term, epochs, runs, events and incidents count.
   static constexpr std::int64_t kVersion = 3;
-  void check_version();
+  /// Returns true if the file is older, or new. Throws Error(kIncompatible) if it is newer.
+  bool check_version();
+  void erase_member_rows_of_file();
   void execute(const std::string& sql);
   /// Runs `write` in a transaction: all of it counts, or nothing.
   void commit(const std::function<void()>& write);

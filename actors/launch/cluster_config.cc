@@ -8,6 +8,7 @@
 #include <array>
 #include <set>
 
+#include "actors/head/actor_messages.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/base/nearest.h"
@@ -195,8 +196,18 @@ std::optional<ConfigNode> logs_section(const ConfigNode& root) {
   return root.find("logs", "Logging of the run's processes");
 }
 
-ConfigNode name_of_run(const ConfigNode& root) {
-  return root.at("name", "Name of the run, in weft status and in the path of its results");
+std::string read_run_name(const ConfigNode& root) {
+  const ConfigNode node =
+      root.at("name", "Name of the run, in weft status and in the path of its results");
+  const std::string name = node.as<std::string>();
+  if (root.is_outline()) return name;
+  if (!is_name(name)) node.fail(invalid_name_message("name", name));
+  if (name == kKeeperName)
+    node.fail(
+        fmt::format("name: '{}' stands for the actors that outlive runs, as in '{}/hits'; "
+                    "give the run another name",
+                    name, name));
+  return name;
 }
 
 ConfigNode app_of_run(const ConfigNode& root) {
@@ -209,12 +220,7 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   RunHeader header;
   const ConfigNode root = document.root();
   ConfigSections sections(root);
-  sections.read([&] {
-    const ConfigNode name = name_of_run(root);
-    header.name = name.as<std::string>();
-    if (!root.is_outline() && !is_name(header.name))
-      name.fail(invalid_name_message("name", header.name));
-  });
+  sections.read([&] { header.name = read_run_name(root); });
   sections.read([&] {
     const ConfigNode app = app_of_run(root);
     if (root.is_outline()) (void)app.as<std::string>();

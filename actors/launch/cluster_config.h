@@ -75,7 +75,8 @@ ClusterConfig parse_cluster(const ConfigNode& section, const ReadDeviceKeys& rea
 LogLevel parse_logs(const ConfigNode& section);
 
 /// Returns a key or section that every run file may have.
-ConfigNode name_of_run(const ConfigNode& root);
+/// Name of the run, which is checked. Throws Error(kInvalidConfig).
+std::string read_run_name(const ConfigNode& root);
 ConfigNode app_of_run(const ConfigNode& root);
 std::optional<ConfigNode> cluster_section(const ConfigNode& root);
 std::optional<ConfigNode> recovery_section(const ConfigNode& root);

@@ -95,13 +95,14 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const ProcessRef agent_process = system.connect(
       agent_address, kConnectWithin, {.process = ProcessId(arguments.number("agent-id"))});
   agent_id = agent_process.id.value();
-  system.named<Agent>(agent_process, "agent")
-      .call<&Agent::device_ready>(arguments.number("slot"), cap)
-      .get();
+  // Hosted first: actors are spawned here as soon as the agent knows this process.
   host_directory(system, [&system, agent_process]() -> task<ProcessRef> {
     auto asked = system.named<Agent>(agent_process, "agent").call<&Agent::joined_head>();
     co_return co_await asked;
   });
+  system.named<Agent>(agent_process, "agent")
+      .call<&Agent::device_ready>(arguments.number("slot"), cap)
+      .get();
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -17,11 +18,13 @@
 #include "actors/launch/child_signals.h"
 #include "actors/launch/exit_request.h"
 #include "actors/launch/roles.h"
+#include "actors/net/network.h"
 #include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/platform.h"
 #include "core/base/thread.h"
+#include "core/network/interface_address.h"
 
 namespace weft::actors {
 namespace {
@@ -31,6 +34,13 @@ constexpr auto kEofGrace = std::chrono::milliseconds(25);
 /// Interval of checks for hosts and owners that have been away for too long.
 constexpr auto kLookForAwayEvery = std::chrono::seconds(1);
 constexpr auto kAgentAnswerTimeout = std::chrono::seconds(1);
+/// Pause before a keeper that could not start is started again. It doubles with each try.
+constexpr Nanoseconds kFirstStartAgainAfter = std::chrono::milliseconds(100);
+constexpr Nanoseconds kLastStartAgainAfter = std::chrono::seconds(10);
+/// Address of no machine (RFC 5737), which the default route leads to.
+const Address kSomewhereElse{"192.0.2.1", 1};
+/// Time in which the head writes its state when it ends.
+constexpr auto kHeadEndsWithin = std::chrono::seconds(5);
 
 /// Returns the token. A parent gives it to its children itself: without the file, only other
 /// commands find no token.
@@ -139,6 +149,7 @@ class KeeperThread final {
       const std::lock_guard lock(mutex_);
       ending_ = true;
       if (keeper_) keeper_->stop();
+      changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
     keeper_.reset();
@@ -150,28 +161,48 @@ class KeeperThread final {
 
  private:
   void run() {
-    const Log& log = system_.options().log;
+    Nanoseconds pause = kFirstStartAgainAfter;
+    while (!start_keeper()) {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, pause, [this] { return ending_; })) return;
+      pause = std::min(2 * pause, kLastStartAgainAfter);
+    }
+    keeper_->resume();
+  }
+  /// Returns false if it cannot start now, or is not to start any more.
+  bool start_keeper() {
     try {
       SystemOptions options;
       options.name = kKeeperName;
       options.token = system_.token();
       options.tls = system_.options().tls;
-      options.log = log;
+      options.log = system_.options().log;
+      if (is_any_address(head_.host)) options.advertise_host = reachable_host();
       auto keeper = std::make_unique<Keeper>(head_, std::move(options));
-      {
-        const std::lock_guard lock(mutex_);
-        if (ending_) return;
-        keeper_ = std::move(keeper);
-      }
-      keeper_->resume();
+      const std::lock_guard lock(mutex_);
+      if (ending_) return false;
+      keeper_ = std::move(keeper);
+      return true;
     } catch (const Error& error) {
-      log.error("the keeper of actors that outlive runs cannot start: {}", error.describe());
+      system_.options().log.warning(
+          "the keeper of actors that outlive runs cannot start, and tries again: {}",
+          error.describe());
+      return false;
     }
+  }
+  /// Returns the host at which other machines reach this one, for a head that listens everywhere.
+  std::string reachable_host() {
+    const auto head = system_.named<Head>(system_.self(), "head");
+    for (const Member& member : head.within(kAgentAnswerTimeout).call<&Head::members>().get())
+      if (!is_loopback_address(member.agent.address.host))
+        return local_address_towards(member.agent.address);
+    return local_address_towards(kSomewhereElse);
   }
 
   System& system_;
   const Address head_;
   mutable Mutex mutex_;
+  Condition changed_;
   bool ending_ = false;             // guarded by mutex_
   std::unique_ptr<Keeper> keeper_;  // guarded by mutex_; set once
   Thread thread_;                   // guarded by mutex_
@@ -202,6 +233,34 @@ void log_waiting_members(System& system, const HeadRole& role, const Address& ad
            to_string(address));
 }
 
+/// Passes what the system learns of its peers to the head.
+void report_peers(System& system) {
+  system.on_refused([&system](const std::string& text) {
+    system.named<Head>(system.self(), "head").tell<&Head::record_refusal>(text);
+  });
+  system.on_peer_disconnected([&system](const ProcessRef& peer, const Error&, DisconnectCause how) {
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_disconnected>(peer.id, how == DisconnectCause::kDisconnected);
+  });
+  system.on_peer_timed_out([&system](const ProcessRef& peer, Nanoseconds silence) {
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_timed_out>(peer.id, std::int64_t{silence.count()});
+  });
+  system.on_peer_suspected([&system](const ProcessRef& peer, std::optional<Nanoseconds> silence) {
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_suspected>(peer.id, silence ? std::int64_t{silence->count()} : -1);
+  });
+}
+
+/// Ends the head's actor, which writes what its disk has refused so far.
+void end_head_actor(const ActorRef<Head>& head) {
+  try {
+    head.within(kHeadEndsWithin).stop().get();
+  } catch (const Error&) {
+    // It has ended, or its disk takes too long.
+  }
+}
+
 }  // namespace
 
 int serve_head(const HeadRole& role) {
@@ -225,21 +284,7 @@ int serve_head(const HeadRole& role) {
   // Shared with the head's actor, which lives until the system ends.
   const auto rotator =
       std::make_shared<const TokenRotator>(system, role.state_directory, role.grace);
-  system.on_refused([&system](const std::string& text) {
-    system.named<Head>(system.self(), "head").tell<&Head::record_refusal>(text);
-  });
-  system.on_peer_disconnected([&system](const ProcessRef& peer, const Error&, DisconnectCause how) {
-    system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_disconnected>(peer.id, how == DisconnectCause::kDisconnected);
-  });
-  system.on_peer_timed_out([&system](const ProcessRef& peer, Nanoseconds silence) {
-    system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_timed_out>(peer.id, std::int64_t{silence.count()});
-  });
-  system.on_peer_suspected([&system](const ProcessRef& peer, std::optional<Nanoseconds> silence) {
-    system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_suspected>(peer.id, silence ? std::int64_t{silence->count()} : -1);
-  });
+  report_peers(system);
   const Address address = system.listen(role.listen);
   // Shared like the rotator.
   const auto keeper = std::make_shared<KeeperThread>(system, address);
@@ -249,7 +294,7 @@ int serve_head(const HeadRole& role) {
       [&end](const std::string& reason) { end.set(0, reason); },
       [rotator](const std::vector<ProcessId>& members) { return rotator->rotate(members); },
       [keeper] { keeper->start(); }};
-  system.host_with<Head>("head", [&](Context& context) {
+  const auto head = system.host_with<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context,
                                   HeadConfig{address, role.state_directory, role.grace,
                                              role.ignore_saved_members, role.has_parent},
@@ -260,7 +305,7 @@ int serve_head(const HeadRole& role) {
   });
   const HeadSignals::Running running(signals, system);
   const std::filesystem::path token_file = token_file_in(role.state_directory);
-  const TokenLink link(address.port, token_file, log);
+  std::optional<TokenLink> link(std::in_place, address.port, token_file, log);
   if (role.on_listening)
     role.on_listening(address, token_file,
                       options.identity.empty()
@@ -272,8 +317,12 @@ int serve_head(const HeadRole& role) {
   if (signals.keeps_cluster_running()) log_waiting_members(system, role, address, log);
   log.info("head ends: {}", reason.text);
   system.set_exit_reason(reason.text);
-  // An orderly end of the keeper would stop its actors, which wait for the next head.
-  if (signals.keeps_cluster_running() && keeper->started()) end_process(reason.status);
+  if (signals.keeps_cluster_running() && keeper->started()) {
+    // An orderly end of the keeper would stop its actors, which wait for the next head.
+    link.reset();
+    end_head_actor(head);
+    end_process(reason.status);
+  }
   keeper->stop();
   return reason.status;
 }

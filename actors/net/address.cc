@@ -44,6 +44,10 @@ const std::string& localhost_to_ipv4(const std::string& host) {
   return host == "localhost" ? kLoopback : host;
 }
 
+bool is_any_address(const std::string& host) {
+  return host.empty() || host == "0.0.0.0" || host == "::";
+}
+
 bool host_resolves(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);

@@ -30,6 +30,9 @@ std::string to_string(const Address& address);
 /// process may listen in place of the one at 127.0.0.1.
 const std::string& localhost_to_ipv4(const std::string& host);
 
+/// Returns whether a process that listens at this host listens on every address of its machine.
+bool is_any_address(const std::string& host);
+
 /// Returns false if the machine's resolver knows no host of that name. Blocks: the resolver may
 /// query other machines.
 bool host_resolves(const std::string& host);

@@ -290,7 +290,7 @@ std::filesystem::path SelectConfig::store() const {
 SelectConfig read_select(const ConfigDocument& document) {
   const ConfigNode root = document.root();
   SelectConfig config;
-  document.try_section([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.try_section([&] { config.name = actors::read_run_name(root); });
   document.try_section([&] { actors::app_of_run(root).as<std::string>(); });
   document.try_section([&] {
     DeviceConfig device;  // checks only: this app computes on the CPU

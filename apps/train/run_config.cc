@@ -164,7 +164,7 @@ struct ReadRun {
 ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   RunConfig config;
-  document.try_section([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.try_section([&] { config.name = actors::read_run_name(root); });
   document.try_section([&] { actors::app_of_run(root).as<std::string>(); });
   root.read("seed", config.seed,
             "Start of all random numbers: initial parameters, order of the data, samples");

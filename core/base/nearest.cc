@@ -33,6 +33,9 @@ std::optional<std::string> nearest_name(std::string_view name,
   std::optional<std::string> best;
   std::size_t best_distance = 4;
   for (const std::string& candidate : candidates) {
+    // The distance is at least the difference of the lengths.
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= best_distance) continue;
     const std::size_t apart = distance(name, candidate);
     if (apart < best_distance && apart * 3 <= std::max(name.size(), candidate.size())) {
       best = candidate;

@@ -261,7 +261,7 @@ class TinyDriver final : private actors::RunMeshes {
     actors::NamedActors former{mesh.name(), actors::interface_version<TinyTrainer>(), mesh.shape(),
                                mesh.addresses()};
     former.addresses.front().actor = actors::ActorId(1);
-    cluster_.head().tell<&actors::Head::publish_actors>(former);
+    cluster_.head().tell<&actors::Head::publish_actors>(actors::PublishActors{{former}, {}});
   }
 
   /// Connects the devices with each other and restores all to the saved state.

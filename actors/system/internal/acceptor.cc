@@ -16,8 +16,7 @@ constexpr auto kDuplicateDialWindow = std::chrono::seconds(3);
 /// from.
 void complete_address(PeerDescription& other, const Connection& connection) {
   Address& address = other.process.address;
-  if (address.port != 0 &&
-      (address.host.empty() || address.host == "0.0.0.0" || address.host == "::"))
+  if (address.port != 0 && is_any_address(address.host))
     address.host = connection.peer_address().host;
 }
 

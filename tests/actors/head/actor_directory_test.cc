@@ -64,6 +64,12 @@ class ActorDirectoryTest : public ::testing::Test {
             MeshShape(),
             {{{ProcessId(process), "p", {}}, ActorId(3), name, {}}}};
   }
+  static void publish(const ActorRef<Head>& head, const NamedActors& actors) {
+    head.call<&Head::publish_actors>(PublishActors{{actors}, {}}).get();
+  }
+  static void withdraw(const ActorRef<Head>& head, const std::string& name) {
+    head.call<&Head::publish_actors>(PublishActors{{}, {name}}).get();
+  }
   static std::uint64_t found(const ActorRef<Head>& head, const std::string& name) {
     return head.call<&Head::find_actors>(FindActors{name, 0})
         .get()
@@ -82,8 +88,8 @@ class ActorDirectoryTest : public ::testing::Test {
 };
 
 TEST_F(ActorDirectoryTest, ANameIsThatOfTheCallersRun) {
-  of_r.call<&Head::publish_actors>(one("hits", 1)).get();
-  of_s.call<&Head::publish_actors>(one("hits", 2)).get();
+  publish(of_r, one("hits", 1));
+  publish(of_s, one("hits", 2));
   EXPECT_EQ(found(of_r, "hits"), 1u);
   EXPECT_EQ(found(of_s, "hits"), 2u);
   EXPECT_EQ(found(of_device, "hits"), 1u) << "a device process belongs to the run of its mesh";
@@ -95,7 +101,7 @@ TEST_F(ActorDirectoryTest, ANameIsThatOfTheCallersRun) {
 }
 
 TEST_F(ActorDirectoryTest, AnUnknownNameFailsWithTheNearest) {
-  of_s.call<&Head::publish_actors>(one("counter", 2)).get();
+  publish(of_s, one("counter", 2));
   const Error unknown = problem_of(of_r, "s/countr");
   EXPECT_EQ(unknown.code(), ErrorCode::kNotFound);
   EXPECT_THAT(unknown.message(),
@@ -110,24 +116,88 @@ TEST_F(ActorDirectoryTest, ACallWaitsForAName) {
                      .call<&Head::find_actors>(FindActors{"late", Nanoseconds(60s).count()});
   auto cancelled = of_r.call<&Head::find_actors>(FindActors{"late", Nanoseconds(60s).count()});
   cancelled.cancel();
-  of_r.call<&Head::publish_actors>(one("late", 5)).get();
+  publish(of_r, one("late", 5));
   EXPECT_EQ(waiting.get().addresses.at(0).process.id, ProcessId(5));
 }
 
 TEST_F(ActorDirectoryTest, ANameEndsWithItsOwnerOrByItsWill) {
-  of_r.call<&Head::publish_actors>(one("hits", 1)).get();
-  of_s.call<&Head::withdraw_actors>("hits").get();
+  publish(of_r, one("hits", 1));
+  withdraw(of_s, "hits");
   EXPECT_EQ(found(of_r, "hits"), 1u) << "another run cannot remove it";
-  of_r.call<&Head::withdraw_actors>("hits").get();
+  withdraw(of_r, "hits");
   EXPECT_EQ(problem_of(of_r, "hits").code(), ErrorCode::kNotFound);
-  of_operator.call<&Head::publish_actors>(one("stray", 9)).get();
+  const Error stranger = test::error_of([&] { publish(of_operator, one("stray", 9)); });
+  EXPECT_EQ(stranger.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(stranger.message(), HasSubstr("only a program that has registered as an owner"));
   EXPECT_EQ(problem_of(of_operator, "stray").code(), ErrorCode::kNotFound)
       << "only owners have names";
 }
 
+TEST_F(ActorDirectoryTest, AListOfAllNamesReplacesTheOthersOfItsOwner) {
+  publish(of_s, one("hits", 2));
+  for (const char* name : {"hits", "stays", "front"}) publish(of_r, one(name, 1));
+  of_r.call<&Head::publish_actors>(PublishActors{{one("stays", 4)}, {}, true}).get();
+  EXPECT_EQ(problem_of(of_r, "hits").code(), ErrorCode::kNotFound);
+  EXPECT_EQ(found(of_r, "stays"), 4u);
+  EXPECT_EQ(found(of_r, "front"), 1u) << "r has this mesh, and has not spawned it again yet";
+  EXPECT_EQ(found(of_s, "hits"), 2u) << "another owner's";
+  system.reset();
+  start_head();
+  EXPECT_EQ(problem_of(of_r, "hits").code(), ErrorCode::kNotFound);
+  EXPECT_EQ(found(of_r, "stays"), 4u);
+}
+
+TEST_F(ActorDirectoryTest, ANameThatWasWithdrawnAndPublishedAgainHasNoFormerActors) {
+  publish(of_r, one("hits", 1));
+  of_r.call<&Head::publish_actors>(PublishActors{{one("hits", 2)}, {"hits"}}).get();
+  EXPECT_EQ(found(of_r, "hits"), 2u);
+  const LocateActor first{one("hits", 1).addresses.at(0), 0};
+  EXPECT_EQ(test::error_of([&] { (void)of_s.call<&Head::locate_actor>(first).get(); }).code(),
+            ErrorCode::kNotFound);
+}
+
+TEST_F(ActorDirectoryTest, TextThatIsNoNameIsRefused) {
+  const std::string long_name(101, 'x');
+  for (const std::string& name : {std::string("s/hits"), std::string(), long_name}) {
+    const Error refused = test::error_of([&] { publish(of_r, one(name, 1)); });
+    EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument) << name;
+    EXPECT_THAT(refused.message(), HasSubstr("the name of actors: expected a name of at most 100"));
+  }
+  EXPECT_TRUE(of_operator.call<&Head::actors>().get().empty());
+  const std::string huge(10'000'000, 'x');
+  for (const std::string& name : {"s/" + long_name, huge, huge + "/hits", std::string("/hits")}) {
+    EXPECT_EQ(problem_of(of_r, name).code(), ErrorCode::kInvalidArgument);
+    const Error stop = test::error_of([&] { of_r.call<&Head::stop_actors>(name).get(); });
+    EXPECT_EQ(stop.code(), ErrorCode::kInvalidArgument);
+    EXPECT_LT(stop.message().size(), 1000u);
+  }
+  const PublishActors mixed{{one("bad name", 1), one("good", 2)}, {}};
+  EXPECT_EQ(test::error_of([&] { of_r.call<&Head::publish_actors>(mixed).get(); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(found(of_r, "good"), 2u) << "a bad name does not keep others out";
+}
+
+TEST_F(ActorDirectoryTest, ALocateWaitsForTheRestartOfItsActor) {
+  publish(of_r, one("hits", 1));
+  publish(of_r, one("other", 2));
+  const auto locate = [&](const std::string& name, std::uint64_t process) {
+    return of_s.within(kNoDeadline)
+        .call<&Head::locate_actor>(
+            LocateActor{one(name, process).addresses.at(0), Nanoseconds(60s).count()});
+  };
+  auto restarted = locate("hits", 1);
+  auto ended = locate("other", 2);
+  auto timed_out = of_s.call<&Head::locate_actor>(
+      LocateActor{one("hits", 1).addresses.at(0), Nanoseconds(20ms).count()});
+  EXPECT_EQ(timed_out.get().process.id, ProcessId(1)) << "it is still there";
+  publish(of_r, one("hits", 3));
+  EXPECT_EQ(restarted.get().process.id, ProcessId(3));
+  withdraw(of_r, "other");
+  EXPECT_EQ(test::error_of([&] { (void)ended.get(); }).code(), ErrorCode::kNotFound);
+}
+
 TEST_F(ActorDirectoryTest, FormerAddressesLeadToThePresentOneAlsoAfterARestartOfTheHead) {
-  for (const std::uint64_t process : {1, 2, 3})
-    of_r.call<&Head::publish_actors>(one("hits", process)).get();
+  for (const std::uint64_t process : {1, 2, 3}) publish(of_r, one("hits", process));
   const auto where = [&](std::uint64_t process) {
     return of_s.call<&Head::locate_actor>(LocateActor{one("hits", process).addresses.at(0), 0})
         .get()
@@ -147,8 +217,8 @@ TEST_F(ActorDirectoryTest, FormerAddressesLeadToThePresentOneAlsoAfterARestartOf
 TEST_F(ActorDirectoryTest, StatusesNameRunHostAndState) {
   NamedActors actors = one("front", 0);
   actors.addresses[0].process = device.self();
-  of_r.call<&Head::publish_actors>(actors).get();
-  of_s.call<&Head::publish_actors>(one("gone", 8)).get();
+  publish(of_r, actors);
+  publish(of_s, one("gone", 8));
   const auto list = of_operator.call<&Head::actors>().get();
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].run, "r");

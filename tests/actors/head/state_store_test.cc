@@ -192,6 +192,34 @@ TEST_F(StateStoreTest, AFileOfANewerWeftIsRefusedAndStaysAsItIs) {
   }
 }
 
+TEST_F(StateStoreTest, OfAFileOfAnOlderWeftOnlyTheHistoryCounts) {
+  using Table = StateStore::Table;
+  std::string cluster;
+  {
+    StateStore store(directory_);
+    cluster = store.cluster_id();
+    EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
+    store.put(Table::kOwners, "1", bytes_of("of version 2"));
+    store.put(Table::kRuns, "1", bytes_of("a run"));
+    store.sync_to_disk();
+  }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(::sqlite3_open((directory_ / "head.db").c_str(), &database), SQLITE_OK);
+  ::sqlite3_exec(database, "PRAGMA user_version=2", nullptr, nullptr, nullptr);
+  ::sqlite3_close(database);
+  for (int i = 0; i < 2; ++i) {
+    StateStore store(directory_);
+    EXPECT_EQ(store.cluster_id(), cluster);
+    EXPECT_EQ(store.next_mesh_epoch("front"), 2u + i);
+    EXPECT_THAT(store.rows(Table::kRuns),
+                ::testing::ElementsAre(std::pair("1", bytes_of("a run"))));
+    // Owners of this version stay.
+    EXPECT_EQ(store.rows(Table::kOwners).size(), i == 0 ? 0u : 1u);
+    store.put(Table::kOwners, "2", bytes_of("of this version"));
+    store.sync_to_disk();
+  }
+}
+
 TEST_F(StateStoreTest, AnEpochThatAnotherProcessKnowsComesNotAgain) {
   {
     StateStore store(directory_);

@@ -146,6 +146,13 @@ TEST(RunHeader, NameBecomesAFolderSoItMustBePlain) {
                                HasSubstr("f:2:6: app:")));
 }
 
+TEST(RunHeader, TheNameOfTheActorsThatOutliveRunsIsReserved) {
+  const auto document = ConfigDocument::parse("name: cluster\napp: nothing_there\n", "f", {});
+  EXPECT_THAT(test::error_message(ErrorCode::kInvalidConfig,
+                                  [&] { parse_run_header(document, program_directory()); }),
+              HasSubstr("f:1:7: name: 'cluster' stands for the actors that outlive runs"));
+}
+
 TEST(RoleArguments, ReadsBothSpellings) {
   const RoleArguments arguments(
       {"--weft-role=driver", "--set", "a=1", "--set=b=2", "--json", "--slot", "7"}, {"json"});
