@@ -110,11 +110,11 @@ class Cluster final {
                      const SpawnOptions& options, Args&&... args) {
     SpawnedActors wanted{interface_version<T>(), name, shape,
                          internal::encode_constructor_arguments<T>(std::forward<Args>(args)...)};
-    if (const auto other = find_or_keep(wanted, options)) return use_existing<T>(*other);
-    const SpawnedActors actors = spawn_actors(key, std::move(wanted), options);
-    ActorMesh<T> mesh(system_.handle_of<T>(actors));
-    mesh.on_stopping([this, spawned = key] { supervisor_.end(spawned); });
-    mesh.on_stopped([this, spawned = key] { release_last(spawned); });
+    const SpawnResult spawned = spawn_or_find(key, std::move(wanted), options);
+    if (spawned.other) return use_existing<T>(*spawned.other);
+    ActorMesh<T> mesh(system_.handle_of<T>(spawned.own));
+    mesh.on_stopping([this, own = key] { supervisor_.end(own); });
+    mesh.on_stopped([this, own = key] { release_last(own); });
     return mesh;
   }
   /// Like spawn(), for a class of actors that only the device processes know. The caller stops the
@@ -223,12 +223,16 @@ class Cluster final {
     std::string full_name;
     NamedActors actors;
   };
-  /// Returns actors that this object does not own: existing ones, or new ones of the cluster.
-  /// nullopt: the options ask for neither.
-  std::optional<OtherActors> find_or_keep(const SpawnedActors& wanted, const SpawnOptions& options);
-  /// Returns the actors of a name; nullopt if there are none. Throws Error(kFailedPrecondition) if
-  /// their shape differs.
-  std::optional<NamedActors> find_existing(const std::string& name, const MeshShape& shape);
+  /// New actors of this object, or actors of another owner: existing ones, or those of the cluster.
+  struct SpawnResult {
+    SpawnedActors own = {};
+    std::optional<OtherActors> other = {};
+  };
+  SpawnResult spawn_or_find(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
+  /// Returns the actors of a name, after waiting for them; nullopt if there are none. Throws
+  /// Error(kFailedPrecondition) if their shape differs from `wanted`.
+  std::optional<OtherActors> find_existing(const std::string& name, const SpawnedActors& wanted,
+                                           Nanoseconds within);
   /// Has the keeper spawn actors.
   NamedActors keep(const SpawnedActors& wanted, const SpawnOptions& options);
   template <typename T>

@@ -14,7 +14,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr auto kSpawnWithin = std::chrono::seconds(60);
+constexpr Nanoseconds kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kFindWithin = std::chrono::seconds(30);
 /// Time in which actors that an operator stops end their calls.
 constexpr auto kStopActorsWithin = std::chrono::seconds(10);
@@ -24,6 +24,15 @@ std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
   std::vector<ProcessRef> addresses;
   for (const DeviceProcess& device : mesh.processes) addresses.push_back(device.process);
   return addresses;
+}
+
+/// Throws Error(kFailedPrecondition) if existing actors have another shape than is wanted.
+void check_shape(const NamedActors& existing, const SpawnedActors& wanted) {
+  if (existing.shape == wanted.shape) return;
+  throw_error(ErrorCode::kFailedPrecondition,
+              "the actors named '{}' have the shape {}, and {} is wanted; take another name, or "
+              "this shape",
+              wanted.name, to_string(existing.shape), to_string(wanted.shape));
 }
 
 }  // namespace
@@ -60,15 +69,31 @@ SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
   rethrow(key, *problem);
 }
 
-std::optional<Cluster::OtherActors> Cluster::find_or_keep(const SpawnedActors& wanted,
-                                                          const SpawnOptions& options) {
+Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
+                                            const SpawnOptions& options) {
   const bool keeps = options.lifetime == Lifetime::kCluster;
+  const bool uses = options.if_exists == IfExists::kUse;
   const std::string name = keeps ? fmt::format("{}/{}", kKeeperName, wanted.name) : wanted.name;
-  if (options.if_exists == IfExists::kUse)
-    if (auto existing = find_existing(name, wanted.shape))
-      return OtherActors{name, std::move(*existing)};
-  if (!keeps) return std::nullopt;
-  return OtherActors{name, keep(wanted, options)};
+  if (uses && keeps) {
+    if (auto existing = find_existing(name, wanted, Nanoseconds::zero())) return {{}, existing};
+  } else if (uses) {
+    // Of the names of this run, this object has all.
+    if (const auto own = published_.find(wanted.name)) {
+      check_shape(own->actors, wanted);
+      return {{}, OtherActors{name, own->actors}};
+    }
+  }
+  try {
+    if (keeps) return {{}, OtherActors{name, keep(wanted, options)}};
+    return {spawn_actors(key, wanted, options), {}};
+  } catch (const Error& error) {
+    if (!uses || error.code() != ErrorCode::kAlreadyExists) throw;
+  }
+  // Another thread or program spawns them at the same time.
+  if (auto existing = find_existing(name, wanted, kSpawnWithin)) return {{}, existing};
+  throw_error(ErrorCode::kUnavailable,
+              "the actors named '{}' have ended while they were looked for; spawn them again",
+              name);
 }
 
 NamedActors Cluster::keep(const SpawnedActors& wanted, const SpawnOptions& options) {
@@ -101,22 +126,21 @@ NamedActors Cluster::keep(const SpawnedActors& wanted, const SpawnOptions& optio
   });
 }
 
-std::optional<NamedActors> Cluster::find_existing(const std::string& name, const MeshShape& shape) {
+std::optional<Cluster::OtherActors> Cluster::find_existing(const std::string& name,
+                                                           const SpawnedActors& wanted,
+                                                           Nanoseconds within) {
   std::optional<NamedActors> found;
   try {
-    found = head_.ask<NamedActors>(kFindWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
-      return head.call<&Head::find_actors>(FindActors{name, 0}).get();
+    found = head_.ask<NamedActors>(kFindWithin + within, [&](const ActorRef<Head>& head,
+                                                             std::uint64_t) {
+      return head.call<&Head::find_actors>(FindActors{name, std::int64_t{within.count()}}).get();
     });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kNotFound) throw;
     return std::nullopt;
   }
-  if (found->shape != shape)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the actors named '{}' have the shape {}, and {} is wanted; take another name, or "
-                "this shape",
-                name, to_string(found->shape), to_string(shape));
-  return found;
+  check_shape(*found, wanted);
+  return OtherActors{name, std::move(*found)};
 }
 
 void Cluster::request_stop(const std::string& name) {

@@ -281,6 +281,7 @@ void MeshSupervisor::give_up_all(const Error& why) {
 
 void MeshSupervisor::end(const MeshKey& spawned) {
   std::shared_ptr<Mesh> mesh;
+  Thread thread;
   {
     std::unique_lock lock(mutex_);
     const auto found = meshes_.find(spawned);
@@ -289,8 +290,10 @@ void MeshSupervisor::end(const MeshKey& spawned) {
     mesh->ending = true;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !mesh->busy; });
+    // The owner and an operator may both end the mesh.
+    thread = std::exchange(mesh->thread, Thread());
   }
-  if (mesh->thread.joinable()) mesh->thread.join();
+  if (thread.joinable()) thread.join();
   const Error stopped(ErrorCode::kNotFound, mesh->name + " was stopped by its owner");
   if (!mesh->given_up)
     for (const auto& actor : mesh->actors.addresses) actions_.end_supervision(*actor, stopped);

@@ -21,13 +21,14 @@ using test::error_of;
 using test::eventually;
 using ::testing::HasSubstr;
 
-class Worker final {
+class ExitingActor final {
  public:
   using Arguments = std::tuple<bool>;
-  Worker(Context& context, bool ends_at_once) : context_(context), gate_(context.make_wakeup()) {
+  ExitingActor(Context& context, bool ends_at_once)
+      : context_(context), gate_(context.make_wakeup()) {
     if (ends_at_once) context_.exit("nothing to do");
   }
-  ~Worker() { ++destroyed; }
+  ~ExitingActor() { ++destroyed; }
 
   int work() { return ++done_; }
   /// Ends the actor, and answers later.
@@ -52,10 +53,10 @@ class Worker final {
 
   static inline std::atomic<int> destroyed{0}, finishing{0};
   static constexpr auto endpoints = interface<"test.leaver", 1>(
-      on<&Worker::work>("work", idempotent), on<&Worker::finish>("finish"),
-      on<&Worker::finish_now>("finish_now"), on<&Worker::finish_soon>("finish_soon"),
-      on<&Worker::wait>("wait"), on<&Worker::open_gate>("open_gate", urgent),
-      on<&Worker::leave>("leave", urgent));
+      on<&ExitingActor::work>("work", idempotent), on<&ExitingActor::finish>("finish"),
+      on<&ExitingActor::finish_now>("finish_now"), on<&ExitingActor::finish_soon>("finish_soon"),
+      on<&ExitingActor::wait>("wait"), on<&ExitingActor::open_gate>("open_gate", urgent),
+      on<&ExitingActor::leave>("leave", urgent));
 
  private:
   Context& context_;
@@ -67,10 +68,10 @@ class Worker final {
 class ActorExit : public ::testing::TestWithParam<ActorThread> {
  protected:
   ActorExit() {
-    Worker::destroyed = Worker::finishing = 0;
-    process_->provide<Worker>();
+    ExitingActor::destroyed = ExitingActor::finishing = 0;
+    process_->provide<ExitingActor>();
     const ProcessRef process = owner_.connect(process_->listen({"127.0.0.1", 0}));
-    spawned_ = owner_.spawn_actors({interface_version<Worker>(),
+    spawned_ = owner_.spawn_actors({interface_version<ExitingActor>(),
                                     "units",
                                     MeshShape{{"unit", 2}},
                                     encode(std::tuple<bool>(false)),
@@ -83,11 +84,11 @@ class ActorExit : public ::testing::TestWithParam<ActorThread> {
       owner_.supervise(owned);
       actor = std::make_shared<const ActorAddress>(owned);
     }
-    mesh_.emplace(owner_.handle_of<Worker>(spawned_));
+    mesh_.emplace(owner_.handle_of<ExitingActor>(spawned_));
   }
-  ActorRef<Worker> unit(std::int64_t rank) const { return mesh_->rank(rank); }
+  ActorRef<ExitingActor> unit(std::int64_t rank) const { return mesh_->rank(rank); }
   Error refusal(std::int64_t rank) const {
-    return error_of([&] { (void)unit(rank).call<&Worker::work>().get(); });
+    return error_of([&] { (void)unit(rank).call<&ExitingActor::work>().get(); });
   }
   /// Ends the process. Returns when its owner has noticed.
   void end_process() {
@@ -98,7 +99,7 @@ class ActorExit : public ::testing::TestWithParam<ActorThread> {
   System owner_{test::system_options("owner")};
   std::unique_ptr<System> process_ = std::make_unique<System>(test::system_options("process"));
   SpawnedActors spawned_;
-  std::optional<ActorMesh<Worker>> mesh_;
+  std::optional<ActorMesh<ExitingActor>> mesh_;
 };
 INSTANTIATE_TEST_SUITE_P(Threads, ActorExit,
                          ::testing::Values(ActorThread::kOwn, ActorThread::kShared),
@@ -107,71 +108,71 @@ INSTANTIATE_TEST_SUITE_P(Threads, ActorExit,
                          });
 
 TEST_P(ActorExit, TheRunningHandlerEndsAndWaitingAndLaterCallsFailWithTheReason) {
-  auto finished = unit(0).call<&Worker::finish>();
-  EXPECT_TRUE(eventually([] { return Worker::finishing == 1; }));
-  auto waiting = unit(0).call<&Worker::work>();
-  unit(0).call<&Worker::open_gate>().get();
+  auto finished = unit(0).call<&ExitingActor::finish>();
+  EXPECT_TRUE(eventually([] { return ExitingActor::finishing == 1; }));
+  auto waiting = unit(0).call<&ExitingActor::work>();
+  unit(0).call<&ExitingActor::open_gate>().get();
   EXPECT_EQ(finished.get(), 0) << "it was not cancelled";
   const Error error = error_of([&] { (void)waiting.get(); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_EQ(error.message(), "units[unit=0] has ended: all work is done; the call was not started");
   EXPECT_EQ(error.node(), "process");
-  EXPECT_TRUE(eventually([] { return Worker::destroyed == 1; }));
+  EXPECT_TRUE(eventually([] { return ExitingActor::destroyed == 1; }));
   EXPECT_TRUE(eventually([&] { return owner_.has_ended(*spawned_.addresses[0]); }));
   EXPECT_THAT(refusal(0).message(), HasSubstr("has ended: all work is done"));
-  EXPECT_EQ(unit(1).call<&Worker::work>().get(), 1) << "the mesh stays";
+  EXPECT_EQ(unit(1).call<&ExitingActor::work>().get(), 1) << "the mesh stays";
   mesh_->stop();
-  EXPECT_EQ(Worker::destroyed, 2);
+  EXPECT_EQ(ExitingActor::destroyed, 2);
 }
 
 TEST_P(ActorExit, ItIsNoDeathAndCallsDoNotWaitForARestart) {
-  unit(0).call<&Worker::finish_now>().get();
+  unit(0).call<&ExitingActor::finish_now>().get();
   EXPECT_TRUE(eventually([&] { return owner_.has_ended(*spawned_.addresses[0]); }));
   EXPECT_FALSE(owner_.has_ended(*spawned_.addresses[1]));
   const ProcessId id = spawned_.addresses[0]->process.id;
   owner_.confirm_deaths_of(id);
   end_process();
   EXPECT_THAT(refusal(0).message(), HasSubstr("has ended: told to"));
-  auto waits = unit(1).call<&Worker::work>();
+  auto waits = unit(1).call<&ExitingActor::work>();
   EXPECT_FALSE(waits.wait_for(20ms)) << "the other actor is restarted";
   owner_.restart_ends(*spawned_.addresses[1], Error(ErrorCode::kPeerDied, "given up"));
   EXPECT_EQ(error_of([&] { (void)waits.get(); }).code(), ErrorCode::kPeerDied);
 }
 
 TEST_P(ActorExit, OtherSuspendedCallsAreCancelled) {
-  auto wait = unit(0).call<&Worker::wait>();
-  EXPECT_TRUE(eventually([] { return Worker::finishing == 1; }));
-  unit(0).call<&Worker::leave>().get();
+  auto wait = unit(0).call<&ExitingActor::wait>();
+  EXPECT_TRUE(eventually([] { return ExitingActor::finishing == 1; }));
+  unit(0).call<&ExitingActor::leave>().get();
   EXPECT_EQ(error_of([&] { wait.get(); }).code(), ErrorCode::kCancelled);
-  EXPECT_TRUE(eventually([] { return Worker::destroyed == 1; }));
+  EXPECT_TRUE(eventually([] { return ExitingActor::destroyed == 1; }));
   EXPECT_THAT(refusal(0).message(), HasSubstr("has ended: urgently"));
 }
 
 TEST_P(ActorExit, ATimerAndAConstructorMayEndTheActor) {
-  unit(0).call<&Worker::finish_soon>().get();
-  EXPECT_TRUE(eventually([] { return Worker::destroyed == 1; }));
+  unit(0).call<&ExitingActor::finish_soon>().get();
+  EXPECT_TRUE(eventually([] { return ExitingActor::destroyed == 1; }));
   EXPECT_THAT(refusal(0).message(), HasSubstr("has ended: time is over"));
-  const auto at_once = process_->host<Worker>(GetParam(), "at once", true);
-  EXPECT_TRUE(eventually([] { return Worker::destroyed == 2; }));
-  EXPECT_THAT(error_of([&] { (void)at_once.call<&Worker::work>().get(); }).message(),
+  const auto at_once = process_->host<ExitingActor>(GetParam(), "at once", true);
+  EXPECT_TRUE(eventually([] { return ExitingActor::destroyed == 2; }));
+  EXPECT_THAT(error_of([&] { (void)at_once.call<&ExitingActor::work>().get(); }).message(),
               HasSubstr("at once has ended: nothing to do"));
 }
 
 TEST_P(ActorExit, TheNameOfAnEndedActorCanBeUsedAgain) {
-  const auto first = process_->host<Worker>(GetParam(), "unit", false);
-  first.call<&Worker::finish_now>().get();
-  std::optional<ActorRef<Worker>> second;
+  const auto first = process_->host<ExitingActor>(GetParam(), "unit", false);
+  first.call<&ExitingActor::finish_now>().get();
+  std::optional<ActorRef<ExitingActor>> second;
   EXPECT_TRUE(eventually([&] {
     try {
-      second = process_->host<Worker>(GetParam(), "unit", false);
+      second = process_->host<ExitingActor>(GetParam(), "unit", false);
     } catch (const Error& taken) {
       EXPECT_EQ(taken.code(), ErrorCode::kAlreadyExists);
     }
     return second.has_value();
   }));
-  EXPECT_EQ(second->call<&Worker::work>().get(), 1);
+  EXPECT_EQ(second->call<&ExitingActor::work>().get(), 1);
   second->stop().get();
-  EXPECT_THAT(error_of([&] { (void)second->call<&Worker::work>().get(); }).message(),
+  EXPECT_THAT(error_of([&] { (void)second->call<&ExitingActor::work>().get(); }).message(),
               HasSubstr("does not exist"));
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -65,10 +66,26 @@ class Unit final {
     const int sum = co_await other.call<&Unit::add>(number);
     co_return sum;
   }
+  /// Passes a handle of the actor of that name through `others`, the last of which adds to it.
+  actors::task<int> add_through(std::string name, std::vector<actors::ActorRef<Unit>> others) {
+    const auto found = co_await context_.find<Unit>(name);
+    const int sum = co_await others.front().call<&Unit::pass_on>(found, others, std::size_t{1});
+    co_return sum;
+  }
+  actors::task<int> pass_on(actors::ActorRef<Unit> target,
+                            std::vector<actors::ActorRef<Unit>> others, std::size_t next) {
+    if (next == others.size()) {
+      const int sum = co_await target.call<&Unit::add>(1);
+      co_return sum;
+    }
+    const int sum = co_await others[next].call<&Unit::pass_on>(target, others, next + 1);
+    co_return sum;
+  }
   void tell_to(const actors::ActorRef<Unit>& other, int number) {
     (void)other.tell<&Unit::add>(number);
   }
   static constexpr auto endpoints = actors::interface<"test.unit", 1>(
+      actors::on<&Unit::add_through>("add_through"), actors::on<&Unit::pass_on>("pass_on"),
       actors::on<&Unit::add_to>("add_to"), actors::on<&Unit::tell_to>("tell_to"),
       actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
       actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
@@ -284,13 +301,15 @@ void serves(Cluster& cluster) {
   std::this_thread::sleep_for(100s);  // the test ends this run before
 }
 
-/// Finds an actor of another run, and calls it from an actor, while the test restarts the head.
+/// Finds an actor of another run, and passes its handle through five processes to call it, while
+/// the test restarts the head, until the file "enough" exists.
 void asks(Cluster& cluster) {
-  const auto unit = cluster.spawn<Unit>("unit", {}, "");
-  const SteadyClock clock;
+  const auto units = cluster.spawn<Unit>("units", {{"unit", 5}}, {}, "");
+  std::vector<actors::ActorRef<Unit>> others;
+  for (int rank = 1; rank < 5; ++rank) others.push_back(units.rank(rank));
   int sum = 0;
-  for (const TimePoint end = clock.now() + 5s; clock.now() < end;) {
-    const int next = unit.call<&Unit::add_to>("serving/hits", 1).get();
+  while (!std::filesystem::exists("enough")) {
+    const int next = units.rank(0).call<&Unit::add_through>("serving/hits", others).get();
     expect(next == ++sum, fmt::format("sum {}, not {}", sum, next));
     if (sum == 1) {
       fmt::print("asking\n");
