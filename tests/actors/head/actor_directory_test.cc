@@ -41,7 +41,7 @@ class ActorDirectoryTest : public ::testing::Test {
   void SetUp() override { start_head(); }
   void start_head() {
     system = std::make_unique<System>(test::system_options("head"));
-    const Address at = system->listen({"127.0.0.1", 0});
+    const Address at = address = system->listen({"127.0.0.1", 0});
     const HeadEvents events{[](const ClusterEvent&) {}, [](const std::string&) {},
                             [](const std::string&) {}};
     system->host_with<Head>("head", [&](Context& context) {
@@ -82,6 +82,7 @@ class ActorDirectoryTest : public ::testing::Test {
 
   test::ScratchFolder scratch;
   std::unique_ptr<System> system;
+  Address address;
   System r{test::system_options("r")}, s{test::system_options("s")},
       device{test::system_options("device")}, an_operator{test::system_options("operator")};
   ActorRef<Head> of_r, of_s, of_device, of_operator;
@@ -212,6 +213,32 @@ TEST_F(ActorDirectoryTest, FormerAddressesLeadToThePresentOneAlsoAfterARestartOf
   const Error gone = test::error_of([&] { (void)where(4); });
   EXPECT_EQ(gone.code(), ErrorCode::kNotFound);
   EXPECT_THAT(gone.message(), HasSubstr("nobody restarts it"));
+}
+
+TEST_F(ActorDirectoryTest, TheNextDriverOfARunTakesOverItsNames) {
+  System first(test::system_options("first")), next(test::system_options("next"));
+  OwnerRegistration driver{"run q", 50};
+  driver.run = "q-1";
+  const auto register_driver = [&](System& process) {
+    auto head = process.named<Head>(process.connect(address), "head");
+    (void)head.call<&Head::register_owner>(driver).get();
+    return head;
+  };
+  const auto of_first = register_driver(first);
+  for (const std::uint64_t process : {7, 8}) publish(of_first, one("hits", process));
+  driver.replaces_driver = true;
+  const auto of_next = register_driver(next);
+  EXPECT_EQ(found(of_next, "hits"), 8u);
+  const auto check = [&] {
+    EXPECT_EQ(found(of_s, "q/hits"), 8u) << "the run keeps its name, too";
+    const LocateActor former{one("hits", 7).addresses.at(0), 0};
+    EXPECT_EQ(of_s.call<&Head::locate_actor>(former).get().process.id, ProcessId(8));
+    EXPECT_EQ(of_operator.call<&Head::actors>().get().size(), 1u);
+  };
+  check();
+  system.reset();
+  start_head();
+  check();
 }
 
 TEST_F(ActorDirectoryTest, StatusesNameRunHostAndState) {
