@@ -238,6 +238,8 @@ class Cluster final {
     SpawnedActors own = {};
     std::optional<OtherActors> other = {};
   };
+  /// Returns whether a mesh of that name that this owner has has failed.
+  bool has_failed(const std::string& name) const;
   SpawnResult spawn_or_find(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
   /// Returns the actors of a name, after waiting for them; nullopt if there are none. Throws
   /// Error(kFailedPrecondition) if their shape differs from `wanted`.

@@ -1,6 +1,7 @@
 // Meshes of an owner: spawning, names, renewal and release.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -69,6 +70,12 @@ SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
   rethrow(key, *problem);
 }
 
+bool Cluster::has_failed(const std::string& name) const {
+  const auto keys = meshes_.keys();
+  return std::ranges::any_of(
+      keys, [&](const MeshKey& key) { return key.name == name && failures_.has_failed(key); });
+}
+
 Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
                                             const SpawnOptions& options) {
   const bool keeps = options.lifetime == Lifetime::kCluster;
@@ -87,7 +94,9 @@ Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
     if (keeps) return {{}, OtherActors{name, keep(wanted, options)}};
     return {spawn_actors(key, wanted, options), {}};
   } catch (const Error& error) {
-    if (!uses || error.code() != ErrorCode::kAlreadyExists) throw;
+    // The name of a mesh that was given up does not come back.
+    if (!uses || error.code() != ErrorCode::kAlreadyExists || (!keeps && has_failed(wanted.name)))
+      throw;
   }
   // Another thread or program spawns them at the same time.
   if (auto existing = find_existing(name, wanted, kSpawnWithin)) return {{}, existing};
@@ -155,8 +164,7 @@ task<void> Cluster::stop_published(Context& context, std::string name) {
   auto stopping = stops_.run(context, "stop " + name, [this, name] {
     const bool is_published = published_.find(name).has_value();
     if (is_published)
-      reports_.warn(
-          {"actors stopped", fmt::format("{} is stopped, as an operator has asked", name)});
+      reports_.warn({"actors stopped", fmt::format("{} is stopped by its name", name)});
     if (!is_published && options_.on_stop_unpublished) options_.on_stop_unpublished(name);
     else stop_actors(name);
   });
