@@ -22,8 +22,8 @@ void CallReduction::part_done(std::size_t rank) {
   if (operation_ != ReduceOperation::kListed && !done()) {
     try {
       add(rank, part.take_result().value());
-    } catch (const Error& error) {
-      return fail(error);
+    } catch (...) {  // also what is no Error, such as std::bad_alloc
+      return fail(current_error());
     }
   }
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1 && claim()) publish();

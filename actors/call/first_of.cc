@@ -4,23 +4,25 @@
 
 namespace weft::actors {
 
-std::shared_ptr<FirstDone> FirstDone::make(std::vector<std::shared_ptr<Pending>> operations) {
+std::shared_ptr<FirstDone> FirstDone::make(
+    const std::vector<std::shared_ptr<Pending>>& operations) {
   if (operations.empty())
     throw_error(ErrorCode::kInvalidArgument, "first_of() got no Futures; give it at least one");
   if (const auto empty = std::ranges::find(operations, nullptr); empty != operations.end())
     throw_error(ErrorCode::kInvalidArgument,
                 "the Future {} of first_of() is empty: it was moved from; remove it first",
                 empty - operations.begin());
-  std::shared_ptr<FirstDone> first(new FirstDone(std::move(operations)));
-  for (std::size_t i = 0; i < first->operations_.size(); ++i)
-    first->operations_[i]->watch(first.get(), [weak = std::weak_ptr(first), i] {
+  std::shared_ptr<FirstDone> first(new FirstDone(operations));
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    operations[i]->watch(first.get(), [weak = std::weak_ptr(first), i] {
       if (const auto queue = weak.lock()) queue->push({i, std::vector<std::byte>(), nullptr});
     });
   return first;
 }
 
 FirstDone::~FirstDone() {
-  for (const auto& operation : operations_) operation->forget(this);
+  for (const auto& each : operations_)
+    if (const auto operation = each.lock()) operation->forget(this);
 }
 
 Future<std::size_t> FirstDone::index_of(const std::shared_ptr<FirstDone>& first) {

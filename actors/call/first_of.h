@@ -13,7 +13,7 @@ namespace weft::actors {
 class FirstDone final : public CompletionQueue {
  public:
   /// Throws Error(kInvalidArgument) if there are none, or if one has been moved from.
-  static std::shared_ptr<FirstDone> make(std::vector<std::shared_ptr<Pending>> operations);
+  static std::shared_ptr<FirstDone> make(const std::vector<std::shared_ptr<Pending>>& operations);
   ~FirstDone() override;
   /// Leaves the operations as they are: their Futures stay usable.
   void cancel() override {}
@@ -26,15 +26,17 @@ class FirstDone final : public CompletionQueue {
   }
 
  private:
-  explicit FirstDone(std::vector<std::shared_ptr<Pending>> operations)
-      : operations_(std::move(operations)) {}
+  explicit FirstDone(const std::vector<std::shared_ptr<Pending>>& operations)
+      : operations_(operations.begin(), operations.end()) {}
 
-  const std::vector<std::shared_ptr<Pending>> operations_;
+  // Weak: a dropped next() of a stream must return its result to the stream.
+  const std::vector<std::weak_ptr<Pending>> operations_;
 };
 
 /// Returns a Future of the index of the first Future that is done, with a result or an error; the
 /// lowest one if several are. All Futures stay usable, and none is cancelled. One whose result has
-/// been taken counts as done, so remove it before the next call:
+/// been taken counts as done, so remove it before the next call. Keep the Futures meanwhile: a
+/// stream's next() that is destroyed is left out.
 ///
 ///   const std::size_t index = first_of(reports).get();
 ///   use(reports[index].get());             // in a handler: co_await std::move(reports[index])
@@ -46,7 +48,7 @@ Future<std::size_t> first_of(const std::vector<Future<R>>& futures) {
   std::vector<std::shared_ptr<Pending>> operations;
   operations.reserve(futures.size());
   for (const auto& future : futures) operations.push_back(FirstDone::operation_of(future));
-  return FirstDone::index_of(FirstDone::make(std::move(operations)));
+  return FirstDone::index_of(FirstDone::make(operations));
 }
 /// Like first_of() of a vector, for Futures of several types.
 template <typename R, typename... Rs>

@@ -71,10 +71,9 @@ class [[nodiscard]] Future final {
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> handle) {
     CallFrame* frame = handle.promise().frame;
-    if (!frame->set_cancel_callback([pending = pending_] { pending->cancel(); })) {
+    // Cancelled or not, the result may be on its way on another thread: waits for it.
+    if (!frame->set_cancel_callback([pending = pending_] { pending->cancel(); }))
       pending_->cancel();
-      return false;
-    }
     pending_->when_done([mailbox = frame->mailbox(), frame, handle] {
       mailbox->resume({handle, frame});
     });

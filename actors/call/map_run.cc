@@ -9,18 +9,45 @@ namespace weft::actors {
 
 namespace {
 
-/// Returns true if a call failed because its actor is not there. Errors of handlers name their
-/// actor.
-bool actor_is_lost(const Error& error) {
-  if (!error.actor().empty()) return false;
-  return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
-         error.code() == ErrorCode::kNotFound;
+using ErrorSource = CallState::ErrorSource;
+
+/// Returns true if a call failed because its actor is not there, has ended or is stopping.
+bool actor_is_lost(const CallState& call) {
+  const ErrorCode code = call.error()->code();
+  if (call.error_source() == ErrorSource::kHandler) return false;
+  if (code == ErrorCode::kCancelled) return call.error_source() == ErrorSource::kRefusal;
+  return code == ErrorCode::kPeerDied || code == ErrorCode::kUnavailable ||
+         code == ErrorCode::kNotFound;
 }
 
 /// Returns true if a failed call has not run.
 bool has_not_run(const CallState& call) {
-  return !call.sent || call.error()->code() == ErrorCode::kNotFound;
+  return !call.sent || call.error_source() == ErrorSource::kRefusal;
 }
+
+/// Returns true if a call was not started because too many calls wait for its actor.
+bool has_no_room(const CallState& call) {
+  return call.error() && call.error()->code() == ErrorCode::kResourceExhausted && has_not_run(call);
+}
+
+/// Makes this thread call as an actor does, until destroyed: in its name, and without blocking.
+class CallingAs final {
+ public:
+  explicit CallingAs(ActorId actor) {
+    set_current_actor(actor);
+    set_on_actor_thread();
+  }
+  ~CallingAs() {
+    set_current_actor(actor_before_);
+    set_on_actor_thread(was_actor_thread_);
+  }
+  CallingAs(const CallingAs&) = delete;
+  CallingAs& operator=(const CallingAs&) = delete;
+
+ private:
+  const ActorId actor_before_ = current_actor();
+  const bool was_actor_thread_ = on_actor_thread();
+};
 
 }  // namespace
 
@@ -44,22 +71,32 @@ std::shared_ptr<MapRun> MapRun::start(Setup setup, std::vector<std::vector<std::
 }
 
 void MapRun::pump() {
-  const ActorId thread_actor = current_actor();
   std::unique_lock lock(mutex_);
-  if (std::exchange(pumping_, true)) return;
-  while (const auto index = take_item()) {
-    const std::optional<Error> ended = ended_;
-    lock.unlock();
-    if (ended) {
-      end_item(*index, *ended, nullptr);
-    } else {
-      set_current_actor(calling_actor_);
-      send(*index);
-      set_current_actor(thread_actor);
+  while (begin_turn()) {
+    // Ends early if another thread takes over.
+    for (const std::uint64_t turn = turn_; turn == turn_;) {
+      const auto index = take_item();
+      if (!index) {
+        pumping_ = false;
+        return;
+      }
+      std::optional<Error> unsent;
+      if (ended_) unsent = error_of_unsent(items_[*index]);
+      else ++sent_in_turn_;
+      lock.unlock();
+      if (unsent) end_item(*index, std::move(*unsent), nullptr);
+      else send(*index);
+      lock.lock();
     }
-    lock.lock();
   }
-  pumping_ = false;
+}
+
+bool MapRun::begin_turn() {
+  if (pumping_ && sent_in_turn_ < setup_.options.in_flight * actors_.size()) return false;
+  pumping_ = true;
+  sent_in_turn_ = 0;
+  ++turn_;
+  return true;
 }
 
 std::optional<std::size_t> MapRun::take_item() {
@@ -84,7 +121,7 @@ std::optional<std::size_t> MapRun::take_item() {
 MapRun::Actor* MapRun::least_loaded() {
   Actor* least = nullptr;
   for (Actor& actor : actors_)
-    if (!actor.lost && actor.unanswered < setup_.options.in_flight &&
+    if (!actor.lost && !actor.full && actor.unanswered < setup_.options.in_flight &&
         (least == nullptr || actor.unanswered < least->unanswered))
       least = &actor;
   return least;
@@ -94,6 +131,7 @@ void MapRun::send(std::size_t index) {
   Item& item = items_[index];  // no other thread uses it before its call
   std::shared_ptr<CallState> call;
   try {
+    const CallingAs caller(calling_actor_);
     call = setup_.call(setup_.actors[item.actor], item.arguments);
   } catch (...) {
     const Error error = current_error();
@@ -109,6 +147,7 @@ void MapRun::send(std::size_t index) {
     item.call = call;
     ended = ended_.has_value();
   }
+  if (call->done()) return take_result(index, *call);  // this thread is in pump() already
   call->when_done([run = std::static_pointer_cast<MapRun>(shared_from_this()), index, call] {
     run->call_done(index, *call);
   });
@@ -116,36 +155,74 @@ void MapRun::send(std::size_t index) {
 }
 
 void MapRun::call_done(std::size_t index, CallState& call) {
+  take_result(index, call);
+  pump();
+}
+
+void MapRun::take_result(std::size_t index, CallState& call) {
   bool again = false;
   {
     const std::lock_guard lock(mutex_);
     --actors_[items_[index].actor].unanswered;
     items_[index].call = nullptr;
+    if (!has_no_room(call)) clear_full();
     again = call.error() && handle_failure(index, call);
   }
   if (!again) end_item(index, call.take_result(), call.decode_context);
-  pump();
+}
+
+void MapRun::clear_full() {
+  for (Actor& actor : actors_) actor.full = false;
 }
 
 bool MapRun::handle_failure(std::size_t index, const CallState& call) {
   if (ended_) return false;
   const Error& error = *call.error();
-  if (error.code() == ErrorCode::kCancelled && error.node().empty() && error.actor().empty()) {
-    ended_ = error;  // this process shuts down
+  if (error.code() == ErrorCode::kCancelled && call.error_source() == ErrorSource::kThisProcess) {
+    ended_ = Error(error.code(), call.reason());  // this process shuts down
     return false;
   }
-  if (!actor_is_lost(error)) return false;
+  if (has_no_room(call)) return wait_for_room(index);
+  if (!actor_is_lost(call)) return false;
+  const bool not_run = has_not_run(call);
   Item& item = items_[index];
-  // A restarted actor is lost only if its calls wait no more for the next incarnation.
   const bool restarts = setup_.actors[item.actor]->owner.id != ProcessId();
-  if (!restarts || has_not_run(call)) actors_[item.actor].lost = true;
+  // A restarted actor is lost only if its calls wait no more for the next incarnation. One that
+  // stops may come back.
+  const bool may_return = restarts && (!not_run || error.code() == ErrorCode::kCancelled);
+  if (!may_return) actors_[item.actor].lost = true;
   if (std::ranges::all_of(actors_, &Actor::lost)) {
-    ended_ = error;
+    ended_ = Error(error.code(), "no actor is left: " + call.reason())
+                 .at(error.where())
+                 .from(error.node(), error.actor());
     return false;
   }
-  if (!has_not_run(call) && (!setup_.idempotent || ++item.attempts >= kMaxAttempts)) return false;
+  // The system has sent the call of a restarted actor again already, as often as it may.
+  if (!not_run && (restarts || !setup_.idempotent)) return false;
+  if ((!not_run || may_return) && ++item.attempts >= kMaxAttempts) return false;
+  item.may_have_run |= !not_run;
   again_.push_back(index);
   return true;
+}
+
+bool MapRun::wait_for_room(std::size_t index) {
+  actors_[items_[index].actor].full = true;
+  const bool others = std::ranges::any_of(actors_, [](const Actor& actor) {
+    return actor.unanswered > 0 || (!actor.lost && !actor.full);
+  });
+  // Without a call under way or a result to take, nothing would wake the item.
+  if (!others && untaken_ == 0) return false;
+  again_.push_back(index);
+  return true;
+}
+
+Error MapRun::error_of_unsent(const Item& item) const {
+  return Error(ended_->code(),
+               (item.may_have_run ? "this item may have run, and was not sent again: "
+                                  : "this item was not sent: ") +
+                   ended_->message())
+      .at(ended_->where())
+      .from(ended_->node(), ended_->actor());
 }
 
 void MapRun::end_item(std::size_t index, Outcome<std::vector<std::byte>> result,
@@ -168,6 +245,7 @@ void MapRun::on_taken() {
   {
     const std::lock_guard lock(mutex_);
     --untaken_;
+    clear_full();
   }
   pump();
 }
@@ -177,8 +255,7 @@ void MapRun::cancel() {
   {
     const std::lock_guard lock(mutex_);
     if (left_ == 0) return;
-    if (!ended_)
-      ended_ = Error(ErrorCode::kCancelled, "map() was cancelled before this item was sent");
+    if (!ended_) ended_ = Error(ErrorCode::kCancelled, "map() was cancelled");
     for (const Item& item : items_)
       if (item.call) calls.push_back(item.call);
   }

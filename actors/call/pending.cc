@@ -7,6 +7,15 @@
 
 namespace weft::actors {
 
+namespace {
+
+/// Returns the end of an error's text, about the outcome of a call.
+std::string outcome_note(const CallState& call, bool own_line) {
+  return fmt::format("{}our call '{}' {}", own_line ? "\nY" : "; y", call.method, call.outcome());
+}
+
+}  // namespace
+
 struct Pending::Callbacks {
   struct Watching {
     const void* watcher;
@@ -95,9 +104,10 @@ bool CallState::complete(std::vector<std::byte> reply) {
   return true;
 }
 
-bool CallState::fail(Error error) {
+bool CallState::fail(Error error, ErrorSource source) {
   if (!claim()) return false;
   error_ = std::move(error);
+  error_source_ = source;
   publish();
   return true;
 }
@@ -116,6 +126,22 @@ Outcome<std::vector<std::byte>> CallState::take_result() {
 
 const char* CallState::outcome() const {
   return sent ? "had been sent; whether it ran is unknown" : "had not been sent";
+}
+
+std::string CallState::reason() const {
+  const std::string& text = error_->message();
+  for (const bool own_line : {false, true})
+    if (const std::string note = outcome_note(*this, own_line); text.ends_with(note))
+      return text.substr(0, text.size() - note.size());
+  return text;
+}
+
+Error with_call_outcome(const Error& error, const CallState& call) {
+  // A message of several lines ends with the log of the dead process.
+  const bool lines = error.message().find('\n') != std::string::npos;
+  return Error(error.code(), error.message() + outcome_note(call, lines))
+      .at(error.where())
+      .from(error.node(), error.actor());
 }
 
 std::shared_ptr<CallGroup> CallGroup::make(std::vector<std::shared_ptr<CallState>> parts,

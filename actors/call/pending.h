@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/message/ids.h"
@@ -100,14 +101,23 @@ class CallState final : public Pending {
   /// True once the call has left this process. Without a reply it is then unknown whether it ran.
   std::atomic<bool> sent{false};
 
+  /// Place where the error of a call arose.
+  enum class ErrorSource : std::uint8_t {
+    kThisProcess,  ///< The call was not sent, or has no reply.
+    kRefusal,      ///< The actor's process did not start the call.
+    kHandler
+  };
   bool complete(std::vector<std::byte> reply);
-  bool fail(Error error);
+  bool fail(Error error, ErrorSource source = ErrorSource::kThisProcess);
   void cancel() override;
   /// Returns "had not been sent" or "had been sent; whether it ran is unknown".
   const char* outcome() const;
 
   /// Valid once done.
   const std::optional<Error>& error() const { return error_; }
+  ErrorSource error_source() const { return error_source_; }
+  /// Returns the text of the error without the outcome of this call. Valid once done with an error.
+  std::string reason() const;
   const std::vector<std::byte>& reply() const { return reply_; }
   /// Moves the result or the error out. Once, after done.
   Outcome<std::vector<std::byte>> take_result();
@@ -115,7 +125,11 @@ class CallState final : public Pending {
  private:
   std::vector<std::byte> reply_;
   std::optional<Error> error_;
+  ErrorSource error_source_ = ErrorSource::kThisProcess;
 };
+
+/// Returns `error` with the outcome of this call appended to its text.
+Error with_call_outcome(const Error& error, const CallState& call);
 
 /// Group of calls that completes as one: when all are done, or, with kFailFast, at the first error,
 /// which cancels the others.

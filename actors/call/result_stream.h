@@ -8,6 +8,7 @@
 
 #include "actors/call/completion_queue.h"
 #include "actors/call/future.h"
+#include "core/base/check.h"
 
 namespace weft::actors {
 
@@ -34,13 +35,16 @@ class [[nodiscard]] ResultStream final {
   ~ResultStream() { cancel(); }
   ResultStream(ResultStream&&) noexcept = default;
   ResultStream& operator=(ResultStream&& other) noexcept {
-    std::swap(queue_, other.queue_);
+    if (this == &other) return *this;
+    const ResultStream former(std::move(*this));  // cancels its calls
+    queue_ = std::move(other.queue_);
     return *this;
   }
 
   /// Returns the next result, or nothing after the last one. Cancelling that Future ends the wait
   /// only, and loses no result.
   Future<std::optional<Entry>> next() {
+    WEFT_CHECK(queue_, "a ResultStream that was moved from is read");
     return Future<std::optional<Entry>>(queue_->next(), [](Pending& next) -> std::optional<Entry> {
       auto completion = CompletionQueue::take(next);
       if (!completion) return std::nullopt;

@@ -9,15 +9,6 @@
 
 namespace weft::actors {
 
-Error with_call_outcome(const Error& error, const CallState& call) {
-  // A message of several lines ends with the log of the dead process.
-  const bool lines = error.message().find('\n') != std::string::npos;
-  return Error(error.code(), fmt::format("{}{} call '{}' {}", error.message(),
-                                         lines ? "\nYour" : "; your", call.method, call.outcome()))
-      .at(error.where())
-      .from(error.node(), error.actor());
-}
-
 void lose_call(const std::shared_ptr<CallState>& call, const Error& why) {
   if (!call->owner.resend(call, why)) call->fail(with_call_outcome(why, *call));
 }
@@ -107,7 +98,8 @@ void Route::finish(std::unique_lock<Mutex>& lock, bool answer_awaited) {
   lock.unlock();
   for (const ActorId actor : actors) request_credit(actor);
   if (ready) flush(answer_awaited);
-  for (auto& [state, error] : failed) state->fail(std::move(error));
+  for (auto& [state, error] : failed)
+    state->fail(std::move(error), CallState::ErrorSource::kRefusal);
 }
 
 void Route::on_credit(const Credit& credit) {

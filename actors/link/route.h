@@ -84,8 +84,6 @@ class Route : public ReturnRoute {
   std::vector<ActorId> credit_requests_;
 };
 
-/// Returns `error` with the outcome of this call appended to its text.
-Error with_call_outcome(const Error& error, const CallState& call);
 /// Fails a call whose process is lost for the reason `why`, unless its owner sends it elsewhere.
 void lose_call(const std::shared_ptr<CallState>& call, const Error& why);
 

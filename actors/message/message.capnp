@@ -63,6 +63,7 @@ struct Reply {
     value @1 :Data;
     error @2 :Error;
   }
+  notStarted @3 :Bool; # the error is a refusal: the call was not started
 }
 
 struct Error {

@@ -87,6 +87,7 @@ struct Call {
 struct Reply {
   std::uint64_t id = 0;
   std::variant<std::vector<std::byte>, Error> result;
+  bool not_started = false;  ///< True if the error is a refusal: the call was not started.
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

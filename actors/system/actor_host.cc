@@ -239,9 +239,10 @@ std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
 void ActorHost::begin(Envelope envelope) {
   if (auto problem = find_problem(envelope)) {
     if (envelope.call.id != 0)
-      envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name,
-                                                                        options_.self.label)},
-                            false);
+      envelope.route->reply(
+          {envelope.call.id,
+           std::move(*problem).from(options_.self.process.name, options_.self.label), true},
+          false);
     return;
   }
   const auto frame = std::make_shared<Frame>(*this, std::move(envelope));
@@ -332,14 +333,15 @@ void ActorHost::refuse_waiting() {
   for (const Envelope& envelope : waiting)
     if (envelope.call.id != 0)
       envelope.route->reply(
-          {envelope.call.id, Error(refusal).from(options_.self.process.name, options_.self.label)},
+          {envelope.call.id, Error(refusal).from(options_.self.process.name, options_.self.label),
+           true},
           true);
 }
 
 void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
   if (auto waiting = mailbox_->cancel(route, call_id)) {
     waiting->route->reply(
-        {call_id, Error(ErrorCode::kCancelled, "cancelled before it was started")}, true);
+        {call_id, Error(ErrorCode::kCancelled, "cancelled before it was started"), true}, true);
     return;
   }
   std::shared_ptr<Frame> frame;

@@ -83,7 +83,7 @@ class MeshRef final {
   template <auto Member, typename... Arguments>
   void tell(Arguments&&... arguments) const;
   /// Like call(), with separate arguments for each rank: values of the only parameter, or tuples of
-  /// all.
+  /// all. Throws before the first call if one of them cannot be sent.
   template <auto Member, typename Argument>
   Future<typename AllOf<ResultOf<Member>>::Result> scatter(
       const std::vector<Argument>& per_rank) const;
@@ -95,13 +95,17 @@ class MeshRef final {
   /// `items`: a range of values of the only parameter, or of tuples of all. Gives one result per
   /// item, by its index, as they arrive.
   ///
-  /// An item whose actor is lost goes to another actor, at most four times, if it has not run or if
-  /// the method is idempotent; otherwise its result is the error. Lost actors get no more items;
-  /// without others, the error is the result of the remaining items. Sends nothing while more than
+  /// An item whose actor is lost, has ended or is stopped goes to another actor if it has not run,
+  /// or, at most four times, if the method is idempotent; otherwise its result is the error. Lost
+  /// actors get no more items; without others, the reason is the result of the remaining items.
+  ///
+  /// Encodes all items before the first call. Does not block: an item for which its actor has no
+  /// room goes to another one or waits for the next result. Sends nothing while more than
   /// 2 * in_flight * size() results are untaken. within() holds for each call.
   template <auto Member, typename Items>
   ResultStream<ResultOf<Member>> map(Items&& items, MapOptions options = {}) const;
-  /// Calls one actor: of two random ones, the one for which fewer calls of this process wait.
+  /// Calls one actor: of two random ones, the one for which fewer calls of this process wait, or
+  /// the only one that has neither died nor ended.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> choose(Arguments&&... arguments) const;
   /// Calls all actors and combines their results, in an order that depends on the ranks only, so

@@ -73,12 +73,13 @@ ActorThreads::Schedule System::Impl::later() {
 
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
+  const bool refusal = call.actor != ActorId(0);  // the methods of the system itself have run
   const TimePoint deadline = call.remaining_ns == 0
                                  ? TimePoint::max()
                                  : SteadyClock().now() + Nanoseconds(call.remaining_ns);
   const auto route = link.shared_from_this();
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
-    link.reply({id, std::move(*error)}, true);
+    link.reply({id, std::move(*error), refusal}, true);
 }
 
 void System::Impl::on_reply(Link&, Reply reply) { calls.finish(std::move(reply)); }
@@ -101,6 +102,11 @@ void System::Impl::on_dropped(Link& link, const Error& reason, DisconnectCause h
   if (!was_connected) return;
   actors.on_owner_lost(link.peer_id(), how);
   if (peer_lost) peer_lost(link.peer(), reason, how);
+}
+
+bool System::Impl::is_reachable(const ActorAddress& actor) const {
+  const ActorAddress now = relocations.last_known(actor);
+  return !links.death_of(now.process.id) && !relocations.ended(ActorKey::of(now));
 }
 
 void System::Impl::shut_down() {
@@ -304,6 +310,20 @@ std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress
                            method.idempotent);
 }
 
+std::vector<std::shared_ptr<CallState>> System::call_each(
+    const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+    Nanoseconds within, std::vector<std::vector<std::byte>> arguments) {
+  WEFT_CHECK(targets.size() == arguments.size(), "{} arguments for {} actors", arguments.size(),
+             targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    OutgoingCalls::check_size(arguments[i].size(), *targets[i], method.name);
+  std::vector<std::shared_ptr<CallState>> calls;
+  calls.reserve(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    calls.push_back(call(targets[i], method, within, std::move(arguments[i])));
+  return calls;
+}
+
 std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseconds within) {
   const ActorId directory = actor_id_of(kDirectoryName);
   if (!impl_->actors.find(directory))
@@ -330,6 +350,8 @@ std::size_t System::less_loaded(
   fill_with_random(std::as_writable_bytes(std::span(random)));
   const std::size_t first = random[0] % actors.size();
   const std::size_t second = (first + 1 + random[1] % (actors.size() - 1)) % actors.size();
+  const bool first_lives = impl_->is_reachable(*actors[first]);
+  if (first_lives != impl_->is_reachable(*actors[second])) return first_lives ? first : second;
   const auto& calls = impl_->calls;
   return calls.unanswered(*actors[second]) < calls.unanswered(*actors[first]) ? second : first;
 }

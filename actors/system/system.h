@@ -318,11 +318,16 @@ class System final : public DecodeContext {
   std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
                                   const Method& method, Nanoseconds within,
                                   std::vector<std::byte> arguments);
+  /// Calls each target with its arguments. Throws Error(kInvalidArgument) before the first call if
+  /// the arguments of one are too large.
+  std::vector<std::shared_ptr<CallState>> call_each(
+      const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+      Nanoseconds within, std::vector<std::vector<std::byte>> arguments);
   /// Sends a one-way call. Returns false if it cannot be sent at all.
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
             std::vector<std::byte> arguments);
   /// Returns the index of one of two random actors: of the one for which fewer calls of this
-  /// process wait. Looks at all waiting calls.
+  /// process wait, or of the only one that has neither died nor ended. Looks at all waiting calls.
   std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
   /// Stops an actor; done when the actor has ended.
   std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target,

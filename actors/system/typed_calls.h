@@ -172,12 +172,12 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
     throw_error(ErrorCode::kInvalidArgument,
                 "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
                 to_string(shape_), size());
-  std::vector<std::shared_ptr<CallState>> calls;
-  for (std::size_t i = 0; i < per_rank.size(); ++i) {
-    calls.push_back(system_->call(actors_[i], internal::method_of<T, Member>(), within_,
-                                  internal::encode_item<Member>(per_rank[i])));
-  }
-  return future_of_all<ResultOf<Member>>(std::move(calls));
+  std::vector<std::vector<std::byte>> encoded;  // all before the first call: one may throw
+  for (std::size_t i = 0; i < per_rank.size(); ++i)
+    encoded.push_back(internal::encode_item<Member>(per_rank[i]));
+  WEFT_CHECK(system_, "an empty MeshRef is called");
+  return future_of_all<ResultOf<Member>>(
+      system_->call_each(actors_, internal::method_of<T, Member>(), within_, std::move(encoded)));
 }
 
 template <typename T>

@@ -19,16 +19,15 @@ namespace {
 /// Time in which a mesh whose owner has died is adopted by the next one, and restarted.
 constexpr Nanoseconds kLocatedWithin = std::chrono::seconds(30);
 
-void check_size(const Call& call, const ActorAddress& target, const char* method) {
-  if (call.arguments.size() > kMaxMessageBytes)
+}  // namespace
+
+void OutgoingCalls::check_size(std::size_t bytes, const ActorAddress& target, const char* method) {
+  if (bytes > kMaxMessageBytes)
     throw_error(ErrorCode::kInvalidArgument,
                 "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel "
                 "by transfer, not in calls",
-                method, target.label, format_bytes(call.arguments.size()),
-                format_bytes(kMaxMessageBytes));
+                method, target.label, format_bytes(bytes), format_bytes(kMaxMessageBytes));
 }
-
-}  // namespace
 
 std::shared_ptr<Route> OutgoingCalls::route_to(const ProcessRef& process) {
   if (process.id == identity_.id()) return local_;
@@ -43,7 +42,7 @@ TimePoint OutgoingCalls::deadline_after(Nanoseconds within, TimePoint now) const
 std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const ActorAddress>& target,
                                                const char* method, Call call, Nanoseconds within,
                                                bool repeatable) {
-  check_size(call, *target, method);
+  check_size(call.arguments.size(), *target, method);
   const TimePoint now = SteadyClock().now();
   const TimePoint deadline = deadline_after(within, now);
   auto state = std::make_shared<CallState>(*this, target, method, deadline);
@@ -167,7 +166,7 @@ void OutgoingCalls::locate_by_directory(const ActorAddress& lost, const Error& w
 
 bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call call,
                          Nanoseconds within) {
-  check_size(call, *target, "tell");
+  check_size(call.arguments.size(), *target, "tell");
   if (target->owner.id != ProcessId()) {
     // The reply tells whether the process lives. Without it, the message would be lost unseen.
     const auto state = this->call(target, "tell", std::move(call), within);
@@ -188,7 +187,9 @@ bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call
 void OutgoingCalls::finish(Reply reply) {
   const auto state = pending_.take(reply.id);
   if (!state) return;  // timed out or cancelled before
-  if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error));
+  const auto source =
+      reply.not_started ? CallState::ErrorSource::kRefusal : CallState::ErrorSource::kHandler;
+  if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error), source);
   else state->complete(std::get<std::vector<std::byte>>(std::move(reply.result)));
 }
 

@@ -38,6 +38,8 @@ class OutgoingCalls final : public CallOwner {
         relocations_(relocations),
         local_(std::move(local)) {}
 
+  /// Throws Error(kInvalidArgument) if arguments of this size are too large for a call.
+  static void check_size(std::size_t bytes, const ActorAddress& target, const char* method);
   /// Sends a call. If the actor is restarted after deaths, a call that waits when its process dies
   /// goes to the next incarnation, and a `repeatable` one also if it may have run. Throws
   /// Error(kInvalidArgument) if its arguments are too large.

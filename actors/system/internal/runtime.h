@@ -53,6 +53,8 @@ struct System::Impl final : public LinkEvents {
   void on_ended(Link& link, EndCause how, const Error& reason) override;
   /// Fails the calls of a lost peer, and stops its actors. Loop's thread.
   void on_dropped(Link& link, const Error& reason, DisconnectCause how);
+  /// Returns false if an actor has ended itself, or its process is known to be dead.
+  bool is_reachable(const ActorAddress& actor) const;
   /// Returns a function that runs another one later, on the loop's thread.
   ActorThreads::Schedule later();
 

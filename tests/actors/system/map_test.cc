@@ -153,6 +153,53 @@ TEST(Map, AStoppedActorGetsNoMoreItems) {
     EXPECT_EQ(result.value(), 1) << item;
 }
 
+TEST(Map, AnActorThatEndedItselfGetsNoMoreItems) {
+  Pool pool(2);
+  pool.mesh->rank(0).call<&Solver::leave>().get();
+  for (auto&& [item, result] : pool.mesh->map<&Solver::claim_once>(numbers_up_to(50)))
+    EXPECT_EQ(result.value(), 1) << item;
+  System& worker = *pool.workers[0];  // the same without a connection
+  const auto local =
+      worker.spawn_mesh<Solver>("local", MeshShape{{"worker", 2}}, {worker.self(), worker.self()});
+  local.rank(0).call<&Solver::leave>().get();
+  for (auto&& [item, result] : local.map<&Solver::claim_once>(numbers_up_to(50)))
+    EXPECT_EQ(result.value(), 1) << item;
+}
+
+TEST(Map, ItemsThatWaitAtAStoppedActorGoToAnotherOne) {
+  Pool pool(2);
+  auto stream = pool.mesh->map<&Solver::claim_once>(numbers_up_to(30), {.in_flight = 3});
+  ASSERT_TRUE(eventually([&] { return pool.mesh->rank(0).call<&Solver::is_waiting>().get(); }));
+  pool.mesh->rank(0).stop().get();
+  int failed = 0;
+  int results = 0;
+  for (auto&& [item, result] : stream) {
+    ++results;
+    failed += !result.ok();
+  }
+  EXPECT_EQ(results, 30);
+  EXPECT_EQ(failed, 1) << "only the item that had been started";
+}
+
+TEST(Map, ItemsGoToTheOtherActorsWhileOneHasNoRoom) {
+  Pool pool(2);
+  auto blocks = pool.mesh->rank(0).call<&Solver::wait_below>(1);
+  set_on_actor_thread();  // so that tell() does not block
+  const auto fill = [&] { return pool.mesh->rank(0).tell<&Solver::note>("full"); };
+  do {
+    while (fill()) {
+    }
+    // The reply follows the report of the credit for which the messages made this process ask.
+    (void)pool.mesh->rank(0).call<&Solver::is_waiting>().get();
+  } while (fill());
+  set_on_actor_thread(false);
+  for (auto&& [item, result] : pool.mesh->map<&Solver::claim_once>(numbers_up_to(50)))
+    EXPECT_EQ(result.value(), 1) << item;
+  EXPECT_FALSE(blocks.ready());
+  pool.mesh->rank(0).call<&Solver::open>().get();
+  EXPECT_EQ(blocks.get(), 0);
+}
+
 TEST(Map, AnActorThatIsRestartedGetsItemsAgain) {
   System driver(test::system_options("driver"));
   System old(test::system_options("old")), next(test::system_options("next"));

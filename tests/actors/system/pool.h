@@ -21,7 +21,7 @@ class Solver final {
   std::int64_t rank() const { return context_.place().rank; }
   int square(int number) const { return number * number; }
   int product(int a, int b) const { return a * b; }
-  void note(std::string) {}
+  void note(std::string) { ++noted; }
   /// Fails on the ranks below `first`.
   std::int64_t rank_from(std::int64_t first) const {
     if (rank() < first) throw Error(ErrorCode::kNotFound, "no such shelf");
@@ -42,6 +42,7 @@ class Solver final {
   /// Like claim(), but runs at most once.
   task<std::int64_t> claim_once(int item) { return claim(item); }
   void open() { gate_.notify(); }
+  void leave() { context_.exit("has enough"); }
   bool is_waiting() const { return waiting_; }
 
   double third() const { return 1.0 / static_cast<double>(3 + rank()); }
@@ -66,6 +67,7 @@ class Solver final {
 
   static inline std::atomic<int> claimed{0};
   static inline std::atomic<int> cancelled{0};
+  static inline std::atomic<int> noted{0};
   static constexpr auto endpoints = interface<"test.solver", 1>(
       on<&Solver::rank>("rank"), on<&Solver::square>("square", idempotent),
       on<&Solver::product>("product"), on<&Solver::note>("note"),
@@ -75,7 +77,8 @@ class Solver final {
       on<&Solver::third>("third"), on<&Solver::gradient>("gradient"),
       on<&Solver::of_rank_size>("of_rank_size"), on<&Solver::pair>("pair"),
       on<&Solver::huge>("huge"), on<&Solver::words>("words", reduce_with<&Solver::merge>),
-      on<&Solver::name>("name", idempotent, reduce_with<&Solver::bracket>));
+      on<&Solver::name>("name", idempotent, reduce_with<&Solver::bracket>),
+      on<&Solver::leave>("leave"));
 
  private:
   task<> wait() {
@@ -98,6 +101,7 @@ struct Pool {
   explicit Pool(std::int64_t size) : driver(test::system_options("driver")) {
     Solver::claimed = 0;
     Solver::cancelled = 0;
+    Solver::noted = 0;
     std::vector<ProcessRef> processes;
     for (std::int64_t i = 0; i < size; ++i) {
       workers.push_back(

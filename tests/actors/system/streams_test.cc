@@ -1,4 +1,4 @@
-// Results as they arrive: stream(), first_of(), choose().
+// Results as they arrive: stream(), first_of(), choose(); scatter().
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -116,6 +116,16 @@ TEST(ResultStream, DestroyedEarlyItCancelsTheCallsThatAreUnderWay) {
   EXPECT_TRUE(eventually([] { return Solver::cancelled == 2; }));
 }
 
+TEST(ResultStream, AssignedOverItCancelsTheCallsThatAreUnderWay) {
+  Pool pool(1);
+  auto stream = pool.mesh->stream<&Solver::wait_below>(1);
+  EXPECT_TRUE(eventually([&] { return pool.mesh->rank(0).call<&Solver::is_waiting>().get(); }));
+  auto other = pool.mesh->stream<&Solver::rank>();
+  stream = std::move(other);
+  EXPECT_TRUE(eventually([] { return Solver::cancelled == 1; }));
+  EXPECT_EQ(stream.next().get()->result.value(), 0);
+}
+
 TEST(ResultStream, CancelledItGivesTheErrorsOfTheRest) {
   Pool pool(2);
   auto stream = pool.mesh->stream<&Solver::wait_below>(1);
@@ -177,6 +187,19 @@ TEST(FirstOf, GivesTheFirstThatIsDoneAndLeavesAllUsable) {
   EXPECT_EQ(calls[0].get(), 0);
 }
 
+TEST(FirstOf, ADroppedWaitForAStreamLosesNoResult) {
+  Pool pool(2);
+  auto stream = pool.mesh->slice({{"worker", 0, 1}}).stream<&Solver::wait_below>(1);
+  auto other = pool.mesh->rank(1).call<&Solver::wait_below>(2);
+  auto next = std::make_optional(stream.next());
+  const auto first = first_of(*next, other);
+  next.reset();
+  pool.mesh->rank(0).call<&Solver::open>().get();
+  EXPECT_EQ(stream.next().get(10s)->result.value(), 0);
+  EXPECT_FALSE(first.ready());
+  other.cancel();
+}
+
 TEST(FirstOf, AnErrorCountsAsDoneAndNoFuturesAreRefused) {
   Pool pool(2);
   auto waits = pool.mesh->rank(0).call<&Solver::wait_below>(1);
@@ -201,6 +224,28 @@ TEST(Choose, CallsTheActorForWhichFewerCallsWait) {
   for (int i = 0; i < 3; ++i) busy.push_back(pool.mesh->rank(0).call<&Solver::wait_below>(1));
   for (int i = 0; i < 20; ++i) EXPECT_EQ(pool.mesh->choose<&Solver::rank>().get(), 1);
   for (auto& call : busy) call.cancel();
+}
+
+TEST(Choose, LeavesOutADeadActor) {
+  Pool pool(2);
+  pool.kill(0);
+  EXPECT_THAT([&] { (void)pool.mesh->rank(0).call<&Solver::rank>().get(); },
+              throws_error(ErrorCode::kPeerDied, "died: SIGKILL"));
+  auto busy = pool.mesh->rank(1).call<&Solver::wait_below>(2);
+  std::vector<Future<std::int64_t>> chosen;
+  for (int i = 0; i < 20; ++i) chosen.push_back(pool.mesh->choose<&Solver::rank>());
+  pool.mesh->rank(1).call<&Solver::open>().get();
+  for (auto& call : chosen) EXPECT_EQ(call.get(), 1);
+  EXPECT_EQ(busy.get(), 1);
+}
+
+TEST(Scatter, SendsNothingIfOneArgumentIsTooLarge) {
+  Pool pool(2);
+  const std::vector<std::string> notes{"small", std::string(65 * 1024 * 1024, 'x')};
+  EXPECT_THAT([&] { (void)pool.mesh->scatter<&Solver::note>(notes); },
+              throws_error(ErrorCode::kInvalidArgument, "the limit is"));
+  EXPECT_EQ(pool.mesh->rank(0).call<&Solver::rank>().get(), 0);
+  EXPECT_EQ(Solver::noted, 0) << "calls of one caller run in order";
 }
 
 TEST(Choose, ReachesAllActorsAndOneAlone) {
