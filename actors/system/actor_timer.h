@@ -45,7 +45,7 @@ class [[nodiscard]] ActorTimer final {
   static void start(const std::shared_ptr<State>& state);
   static void fire(const std::shared_ptr<State>& state);
 
-  std::shared_ptr<State> state_;  // shared with the I/O thread and the mailbox
+  std::shared_ptr<State> state_;  // shared with its task while that runs
 };
 
 }  // namespace weft::actors
