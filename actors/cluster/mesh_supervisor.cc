@@ -153,8 +153,9 @@ bool MeshSupervisor::only_ended_died(const Mesh& mesh, const MeshFailure& failur
   bool any = std::ranges::any_of(failure.dead,
                                  [&](ProcessId process) { return mesh.idle.contains(process); });
   for (const auto& actor : mesh.actors.addresses) {
+    const bool has_ended = actions_.has_ended(*actor);
     if (std::ranges::find(failure.dead, actor->process.id) == failure.dead.end()) continue;
-    if (!actions_.has_ended(*actor)) return false;
+    if (!has_ended) return false;
     any = true;
   }
   return any;
