@@ -26,9 +26,9 @@ namespace weft::actors {
 ///
 /// One ordinary handler runs at a time. While it is suspended at a co_await, only wake-ups and
 /// urgent calls are taken, and concurrent calls if it is concurrent. A `blocking` handler counts as
-/// suspended while it runs on its thread; timers and posted tasks wait for its end. An actor without a thread of its own gets a turn of some
-/// items when its mailbox has work; it has one turn at a time. "The actor's thread" is then that of
-/// the turn.
+/// suspended while it runs on its thread; timers and posted tasks wait for its end. An actor
+/// without a thread of its own gets a turn of some items when its mailbox has work; it has one turn
+/// at a time. "The actor's thread" is then that of the turn.
 ///
 /// Shared by the system, by incoming calls and by the threads of turns. Any thread, unless a
 /// member's comment says otherwise.

@@ -12,8 +12,8 @@ namespace weft::actors {
 class LoopTimers;
 
 /// Timer of an actor, from Context::after() or Context::every(). Its task runs on the actor's
-/// thread, between handlers or while one is suspended. It ends when it is cancelled or destroyed,
-/// and with the actor.
+/// thread, between handlers or while one is suspended, but not beside a `blocking` one. It ends
+/// when it is cancelled or destroyed, and with the actor.
 ///
 ///   beat_ = context.every(1s, [this] { publish(); });   // a member of the actor
 ///
