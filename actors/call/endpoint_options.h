@@ -23,8 +23,8 @@ inline constexpr Idempotent idempotent{};
 struct Concurrent {};
 inline constexpr Concurrent concurrent{};
 /// Tag of a method that blocks its thread, with get() or in a system call. It runs on a thread of
-/// its own; meanwhile the actor runs urgent calls, timers and posted tasks, which must not touch
-/// the state that it uses. It returns its result, not a task.
+/// its own; meanwhile the actor runs urgent calls only, which must not touch the state that it
+/// uses. Timers and posted tasks wait for its end. It returns its result, not a task.
 struct Blocking {};
 inline constexpr Blocking blocking{};
 /// Deadline of the calls of a method without within(); see deadline().

@@ -47,6 +47,7 @@ struct MeshSupervisor::Mesh {
   SpawnedActors actors;
   RestartBudget budget;
   bool given_up = false;
+  std::set<ProcessId> idle;  // processes in place of those of ended actors
 
   MeshKey key;                       // guarded: read by others, too
   std::deque<MeshFailure> failures;  // guarded: reported and not handled yet
@@ -149,10 +150,12 @@ OnFailure MeshSupervisor::decide(const Mesh& mesh, const Incident& incident) con
 }
 
 bool MeshSupervisor::only_ended_died(const Mesh& mesh, const MeshFailure& failure) const {
-  bool any = false;
+  bool any = std::ranges::any_of(failure.dead,
+                                 [&](ProcessId process) { return mesh.idle.contains(process); });
   for (const auto& actor : mesh.actors.addresses) {
+    const bool has_ended = actions_.has_ended(*actor);
     if (std::ranges::find(failure.dead, actor->process.id) == failure.dead.end()) continue;
-    if (!actions_.has_ended(*actor)) return false;
+    if (!has_ended) return false;
     any = true;
   }
   return any;
@@ -163,7 +166,8 @@ std::set<std::uint32_t> MeshSupervisor::affected_ranks(const Mesh& mesh, const M
   std::set<std::uint32_t> ranks;
   const auto& addresses = mesh.actors.addresses;
   for (std::uint32_t rank = 0; rank < addresses.size(); ++rank)
-    if (std::ranges::find(failure.dead, addresses[rank]->process.id) != failure.dead.end())
+    if (std::ranges::find(failure.dead, addresses[rank]->process.id) != failure.dead.end() &&
+        !actions_.has_ended(*addresses[rank]))
       ranks.insert(rank);
   std::uint32_t first = ranks.empty() ? 0 : *ranks.begin();
   if (policy == OnFailure::kOneForAll) first = 0;
@@ -232,6 +236,8 @@ std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, std::set<std::ui
     for (std::uint32_t rank = 0; rank < renewed.processes.size(); ++rank) {
       const ActorAddress& actor = *mesh.actors.addresses[rank];
       if (!actions_.has_ended(actor)) continue;
+      const ProcessId id = renewed.processes[rank].id;
+      if (id != actor.process.id && id != ProcessId()) mesh.idle.insert(id);
       renewed.processes[rank] = actor.process;  // spawns none
       renewed.missing.erase(rank);
     }

@@ -54,7 +54,8 @@ class SupervisorActions {
 ///   [running] -> failed() -> [restarting: calls wait] -> [running]
 ///                                                    `-> [given up: calls fail]
 ///
-/// An actor that ended itself (Context::exit) is not restarted. Its process is not replaced.
+/// An actor that ended itself (Context::exit) is not restarted, and the death of its process is
+/// ignored. A restart of other ranks may give its rank a new process, which hosts nothing.
 ///
 /// A thread per mesh, while it is restarted. Owned by a Cluster; any thread.
 class MeshSupervisor final {
@@ -90,7 +91,7 @@ class MeshSupervisor final {
   /// is none to handle. The thread is then about to end.
   std::optional<MeshFailure> next_failure(Mesh& mesh);
   void restart(Mesh& mesh, const MeshFailure& failure);
-  /// Returns true if the actors of all processes that died had ended themselves before.
+  /// Returns true if the processes that died had no actors, as these had ended themselves before.
   bool only_ended_died(const Mesh& mesh, const MeshFailure& failure) const;
   /// Returns the ranks that the policy restarts: dead ones, and living ones beside them, but none
   /// whose actor has ended itself.

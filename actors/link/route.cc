@@ -13,15 +13,37 @@ void lose_call(const std::shared_ptr<CallState>& call, const Error& why) {
   if (!call->owner.resend(call, why)) call->fail(with_call_outcome(why, *call));
 }
 
+/// Wait of a `blocking` handler for space, which its cancellation ends. The cancellation may last
+/// longer than the wait.
+class Route::CancellableWait final {
+ public:
+  explicit CancellableWait(Route& route) : route_(&route) {}
+  /// Wakes the waiting thread. Any thread without the lock of a route.
+  void interrupt() {
+    const std::lock_guard lock(mutex_);
+    if (route_ == nullptr) return;
+    // The waiting thread looks at its call under this lock.
+    const std::lock_guard route_lock(route_->mutex_);
+    route_->queue_space_.notify_all();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    route_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  Route* route_;  // guarded; null once the wait is over
+};
+
 bool Route::send(OutgoingCall outgoing) {
   std::unique_lock lock(mutex_);
-  if (const char* problem = wait_for_queue_space(lock, outgoing)) {
+  if (const auto problem = wait_for_queue_space(lock, outgoing)) {
     lock.unlock();
     if (outgoing.state)
-      outgoing.state->fail(
-          Error(ErrorCode::kResourceExhausted,
-                fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
-                            outgoing.state->target->label, problem)));
+      outgoing.state->fail(Error(
+          problem->code, fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
+                                     outgoing.state->target->label, problem->text)));
     return false;
   }
   if (closed_) {
@@ -36,22 +58,38 @@ bool Route::send(OutgoingCall outgoing) {
   return true;
 }
 
-const char* Route::wait_for_queue_space(std::unique_lock<Mutex>& lock,
-                                        const OutgoingCall& outgoing) {
+std::optional<Route::Problem> Route::wait_for_queue_space(std::unique_lock<Mutex>& lock,
+                                                          const OutgoingCall& outgoing) {
   const auto has_space = [&] {
     return closed_ || outgoing.call.urgent || outgoing.has_waited ||
            targets_[outgoing.call.actor].held.size() < kMaxHeldCalls;
   };
-  if (has_space()) return nullptr;
+  if (has_space()) return std::nullopt;
   if (on_actor_thread())
-    return "its mailbox is full and this handler has too many calls waiting; await their results "
-           "before calling again";
-  if (outgoing.deadline == TimePoint::max()) {
-    queue_space_.wait(lock, has_space);
-    return nullptr;
+    return Problem{ErrorCode::kResourceExhausted,
+                   "its mailbox is full and this handler has too many calls waiting; await their "
+                   "results before calling again"};
+  bool space = false;
+  if (CallFrame* const call = blocking_call()) {
+    const auto wait = std::make_shared<CancellableWait>(*this);
+    call->set_cancel_callback([wait] { wait->interrupt(); });
+    space = queue_space_.wait_until(lock, outgoing.deadline,
+                                    [&] { return has_space() || call->cancelled(); });
+    // Without the lock, as a cancellation that is under way needs it. Others may take the space
+    // meanwhile: each such thread then exceeds the limit by one call.
+    lock.unlock();
+    call->clear_cancel_callback();
+    wait->end();
+    lock.lock();
+    if (call->cancelled())
+      return Problem{ErrorCode::kCancelled, "the handler that calls it was cancelled"};
+  } else {
+    space = queue_space_.wait_until(lock, outgoing.deadline, has_space);
   }
-  if (queue_space_.wait_until(lock, outgoing.deadline, has_space)) return nullptr;
-  return "its mailbox was full until the call's deadline; the actor is overloaded or blocked";
+  if (space) return std::nullopt;
+  return Problem{
+      ErrorCode::kResourceExhausted,
+      "its mailbox was full until the call's deadline; the actor is overloaded or blocked"};
 }
 
 void Route::transmit_or_hold(OutgoingCall&& outgoing) {

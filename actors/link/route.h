@@ -27,7 +27,8 @@ struct OutgoingCall {
 /// Route to one process. Keeps the order of calls per actor and holds back calls without credit.
 ///
 /// At most kMaxHeldCalls calls per actor are held back. Beyond that send() blocks a thread; a
-/// handler, which must not block, gets Error(kResourceExhausted). Memory is thus bounded on both
+/// handler, which must not block, gets Error(kResourceExhausted), and a `blocking` handler that is
+/// cancelled Error(kCancelled). Memory is thus bounded on both
 /// sides, however slow the actor is. Any thread.
 class Route : public ReturnRoute {
  public:
@@ -65,9 +66,16 @@ class Route : public ReturnRoute {
     std::deque<OutgoingCall> held_urgent;
     bool credit_requested = false;
   };
-  /// Blocks until the actor has room for a held-back call or the route is closed. Returns nullptr,
-  /// or the reason why there is no room.
-  const char* wait_for_queue_space(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing);
+  class CancellableWait;
+  /// Reason why a call is not sent.
+  struct Problem {
+    ErrorCode code;
+    const char* text;
+  };
+  /// Blocks until the actor has room for a held-back call or the route is closed. Returns the
+  /// reason if there is no room.
+  std::optional<Problem> wait_for_queue_space(std::unique_lock<Mutex>& lock,
+                                              const OutgoingCall& outgoing);
   /// Sends a call now or holds it back. The lock is held.
   void transmit_or_hold(OutgoingCall&& outgoing);
   /// Sends a call now. The lock is held; finish() reports collected errors without it.

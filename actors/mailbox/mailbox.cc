@@ -12,7 +12,7 @@ constexpr std::uint64_t kMinWindowBytes = 64u << 10;
 }  // namespace
 
 void Mailbox::update_hint() {
-  queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
+  queued_hint_.store(held_tasks_.size() + wakeups_.size() + urgent_.size() + ordinary_.size(),
                      std::memory_order_relaxed);
 }
 
@@ -90,11 +90,18 @@ std::optional<Mailbox::Item> Mailbox::try_next(Ordinary ordinary) {
   return std::nullopt;
 }
 
-Mailbox::Source Mailbox::find_source(Ordinary ordinary) const {
+Mailbox::Source Mailbox::find_source(Ordinary ordinary) {
   if (stop_requested_) return Source::kStop;
+  if (ordinary == Ordinary::kNoTasks) {
+    for (; !wakeups_.empty() && std::holds_alternative<Task>(wakeups_.front());
+         wakeups_.pop_front())
+      held_tasks_.push_back(std::get<Task>(std::move(wakeups_.front())));
+  } else if (!held_tasks_.empty()) {
+    return Source::kHeldTask;
+  }
   if (!wakeups_.empty()) return Source::kWakeup;
   if (!urgent_.empty()) return Source::kUrgent;
-  if (ordinary == Ordinary::kNone || ordinary_.empty()) return Source::kNone;
+  if (ordinary < Ordinary::kConcurrent || ordinary_.empty()) return Source::kNone;
   const bool starts = ordinary == Ordinary::kAll || ordinary_.front().concurrent;
   return starts ? Source::kOrdinary : Source::kNone;
 }
@@ -103,6 +110,12 @@ Mailbox::Item Mailbox::take(Source source) {
   if (source == Source::kStop) {
     stop_requested_ = false;
     return Stop{};
+  }
+  if (source == Source::kHeldTask) {
+    Item item = std::move(held_tasks_.front());
+    held_tasks_.pop_front();
+    update_hint();
+    return item;
   }
   if (source == Source::kWakeup) {
     Item item =

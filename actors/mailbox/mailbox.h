@@ -64,8 +64,8 @@ class Mailbox final {
   enum class Refusal { kNone, kClosed, kOverrun, kUrgentFull };
   static constexpr std::size_t kMaxUrgent = 256;
   /// Ordinary calls that next() returns. They keep their order: kConcurrent returns the first one
-  /// if it is concurrent.
-  enum class Ordinary : std::uint8_t { kNone, kConcurrent, kAll };
+  /// if it is concurrent. kNoTasks returns none, and holds tasks back.
+  enum class Ordinary : std::uint8_t { kNoTasks, kNone, kConcurrent, kAll };
 
   /// `on_ready`: called when there may be work again after try_next() returned none, by the thread
   /// that brought it. Must not block.
@@ -122,8 +122,8 @@ class Mailbox final {
     bool report_when_drained = false;  // report credit once all its calls are consumed
   };
   /// Queue from which the next item is taken.
-  enum class Source : std::uint8_t { kNone, kStop, kWakeup, kUrgent, kOrdinary };
-  Source find_source(Ordinary ordinary) const;
+  enum class Source : std::uint8_t { kNone, kStop, kHeldTask, kWakeup, kUrgent, kOrdinary };
+  Source find_source(Ordinary ordinary);
   Item take(Source source);
   void update_hint();
   void consumed(const Envelope& envelope);
@@ -140,6 +140,7 @@ class Mailbox final {
   bool closed_ = false;
   bool stop_requested_ = false;
   std::deque<std::variant<Task, Resumption>> wakeups_;
+  std::deque<Task> held_tasks_;  // earlier than those in wakeups_
   std::deque<Envelope> urgent_;
   std::deque<Envelope> ordinary_;
   std::size_t ordinary_bytes_ = 0;
@@ -149,7 +150,7 @@ class Mailbox final {
   std::uint64_t last_call_ = 0;
   std::atomic<bool> last_cancelled_{false};
   std::atomic<bool> reports_due_{false};
-  std::atomic<std::size_t> queued_hint_{0};  // entries in all three queues
+  std::atomic<std::size_t> queued_hint_{0};  // entries in all queues
 };
 
 }  // namespace weft::actors

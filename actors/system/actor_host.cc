@@ -11,6 +11,22 @@
 #include "core/crash/crash_report.h"
 
 namespace weft::actors {
+namespace {
+
+/// Marks a thread as one that must not block, as it runs completion callbacks of calls. Restores
+/// the mark at its end.
+class NoBlocking final {
+ public:
+  NoBlocking() { set_on_actor_thread(true); }
+  ~NoBlocking() { set_on_actor_thread(before_); }
+  NoBlocking(const NoBlocking&) = delete;
+  NoBlocking& operator=(const NoBlocking&) = delete;
+
+ private:
+  const bool before_ = on_actor_thread();
+};
+
+}  // namespace
 
 /// Running call. reply() adds this actor's name to errors that name none.
 class ActorHost::Frame final : public CallFrame {
@@ -39,6 +55,8 @@ class ActorHost::Frame final : public CallFrame {
     if (std::exchange(replied_, true)) return;
     const std::uint64_t id = envelope().call.id;
     const ActorAddress& self = host_.options_.self;
+    // A caller in this process is answered on this thread.
+    const NoBlocking callbacks;
     if (result.ok() && result.value().size() > kMaxMessageBytes)
       result =
           Error(ErrorCode::kResourceExhausted,
@@ -73,7 +91,8 @@ class ActorHost::BlockingCall final : public ActorThreads::Work {
   void run() override {
     set_current_actor(host_->self().actor);
     set_blocking_call(frame_.get());
-    host_->invoke(*frame_);
+    if (const auto problem = host_->find_late_problem(*frame_)) frame_->reply(*problem);
+    else host_->invoke(*frame_);
     set_blocking_call(nullptr);
     set_current_actor(ActorId());
     // The handle only says that the wait is over.
@@ -181,7 +200,7 @@ void ActorHost::take(Mailbox::Item item) {
     begin(std::move(*envelope));
   } else if (auto* resumption = std::get_if<Resumption>(&item)) {
     if (resumption->handle) resume_handler(*resumption);
-    else abandoning_ = true;  // the grace period is over
+    else abandon();
   } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
     run_task(*task);
   } else {
@@ -199,6 +218,12 @@ void ActorHost::run_task(const Mailbox::Task& task) {
   }
 }
 
+void ActorHost::abandon() {
+  abandoning_ = true;
+  // A `blocking` handler that called exit() was spared, and must end before the actor does.
+  begin_stop(nullptr, std::nullopt);
+}
+
 void ActorHost::abandon_suspended() {
   for (const auto& frame : suspended_) {
     frame->reply(
@@ -211,7 +236,10 @@ void ActorHost::abandon_suspended() {
 }
 
 Mailbox::Ordinary ActorHost::startable() const {
-  if (stopped_ || alone_ > 0 || concurrent_ >= kMaxConcurrent) return Mailbox::Ordinary::kNone;
+  if (blocking_) return Mailbox::Ordinary::kNoTasks;
+  if (stopped_ || alone_ > 0 || concurrent_ >= kMaxConcurrent ||
+      (concurrent_ > 0 && concurrent_bytes_ >= options_.limits.bytes))
+    return Mailbox::Ordinary::kNone;
   return concurrent_ > 0 ? Mailbox::Ordinary::kConcurrent : Mailbox::Ordinary::kAll;
 }
 
@@ -234,6 +262,14 @@ std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
             "the call '{}' waited in the mailbox of {} until its deadline and was not started",
             provider.methods[call.method].name, options_.self.label));
   return std::nullopt;
+}
+
+std::optional<Error> ActorHost::find_late_problem(const Frame& frame) const {
+  if (frame.cancelled())
+    return Error(ErrorCode::kCancelled, fmt::format("the call '{}' was cancelled before a thread "
+                                                    "was free, and was not started",
+                                                    method_of(frame).name));
+  return find_problem(frame.envelope());
 }
 
 void ActorHost::begin(Envelope envelope) {
@@ -308,12 +344,14 @@ void ActorHost::suspended(const std::shared_ptr<Frame>& frame) {
   suspended_.push_back(frame);
   const MethodEntry& method = method_of(*frame);
   if (!method.urgent) ++(method.concurrent ? concurrent_ : alone_);
+  if (method.concurrent) concurrent_bytes_ += frame->arguments().size();
 }
 
 void ActorHost::resumed(const std::shared_ptr<Frame>& frame) {
   std::erase(suspended_, frame);
   const MethodEntry& method = method_of(*frame);
   if (!method.urgent) --(method.concurrent ? concurrent_ : alone_);
+  if (method.concurrent) concurrent_bytes_ -= frame->arguments().size();
 }
 
 void ActorHost::finished(const std::shared_ptr<Frame>& frame) {
@@ -379,33 +417,33 @@ Error ended_error(const std::string& label, const std::string& reason) {
                fmt::format("{} has ended: {}; the call was not started", label, reason));
 }
 
-void ActorHost::stop() { begin_stop(nullptr); }
+void ActorHost::stop() { begin_stop(nullptr, std::nullopt); }
 
-void ActorHost::exit(const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    exit_reason_ = reason;
-  }
-  begin_stop(current_call());
-}
+void ActorHost::exit(const std::string& reason) { begin_stop(current_call(), reason); }
 
 std::optional<std::string> ActorHost::exit_reason() const {
   const std::lock_guard lock(mutex_);
   return exit_reason_;
 }
 
-void ActorHost::begin_stop(const CallFrame* spared) {
+void ActorHost::begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason) {
   std::vector<std::shared_ptr<Frame>> running;
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(stopping_, true)) return;
+    first = !std::exchange(stopping_, true);
+    // A stop() after an exit() cancels the call that the exit() spared.
+    if (!first && exit_reason) return;
+    if (first) exit_reason_ = exit_reason;
     running = running_;
   }
-  stop_source_.request_stop();
-  mailbox_->request_stop();  // first, so that no waiting call begins when another one ends
+  if (first) {
+    stop_source_.request_stop();
+    mailbox_->request_stop();  // first, so that no waiting call begins when another one ends
+  }
   for (const auto& frame : running)
     if (frame.get() != spared) frame->cancel();
+  if (!first) return;
   options_.timers.run_after(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
 }
 

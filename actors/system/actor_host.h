@@ -26,9 +26,9 @@ namespace weft::actors {
 ///
 /// One ordinary handler runs at a time. While it is suspended at a co_await, only wake-ups and
 /// urgent calls are taken, and concurrent calls if it is concurrent. A `blocking` handler counts as
-/// suspended while it runs on its thread. An actor without a thread of its own gets a turn of some
-/// items when its mailbox has work; it has one turn at a time. "The actor's thread" is then that of
-/// the turn.
+/// suspended while it runs on its thread; timers and posted tasks wait for its end. An actor
+/// without a thread of its own gets a turn of some items when its mailbox has work; it has one turn
+/// at a time. "The actor's thread" is then that of the turn.
 ///
 /// Shared by the system, by incoming calls and by the threads of turns. Any thread, unless a
 /// member's comment says otherwise.
@@ -114,8 +114,9 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
  private:
   class Frame;
   class BlockingCall;
-  /// Requests the end, and cancels the running calls but `spared`.
-  void begin_stop(const CallFrame* spared);
+  /// Requests the end, if that is not done yet, and cancels the running calls but `spared`.
+  /// `exit_reason`: absent if the actor does not end itself.
+  void begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason);
   CallFrame* current_call() const {
     CallFrame* const here = blocking_call();
     return here ? here : current_;
@@ -135,11 +136,15 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   void resume_handler(const Resumption& resumption);
   const MethodEntry& method_of(const Frame& frame) const;
   void invoke(Frame& frame);
+  /// Returns why a `blocking` call that has waited for a thread must not start.
+  std::optional<Error> find_late_problem(const Frame& frame) const;
   // Note the state of a call.
   void suspended(const std::shared_ptr<Frame>& frame);
   void resumed(const std::shared_ptr<Frame>& frame);
   void finished(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
+  /// Begins to end without the suspended calls, as the grace period is over.
+  void abandon();
   /// Ends the suspended calls with an error.
   void abandon_suspended();
   /// Adds this actor's name to an error that names none.
@@ -164,9 +169,10 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   CallFrame* current_ = nullptr;
   // shared with cancel(), like running_
   std::vector<std::shared_ptr<Frame>> suspended_;
-  std::size_t alone_ = 0;       // suspended ordinary calls that are not concurrent: 0 or 1
-  std::size_t concurrent_ = 0;  // suspended concurrent calls
-  bool blocking_ = false;       // a `blocking` handler runs; its call is in suspended_
+  std::size_t alone_ = 0;             // suspended ordinary calls that are not concurrent: 0 or 1
+  std::size_t concurrent_ = 0;        // suspended concurrent calls
+  std::size_t concurrent_bytes_ = 0;  // their arguments
+  bool blocking_ = false;             // a `blocking` handler runs; its call is in suspended_
   std::vector<CreditReport> reports_;
 
   mutable Mutex mutex_;  // guards the members below

@@ -9,7 +9,7 @@ namespace weft::actors {
 /// State of a timer. The actor's thread only.
 struct ActorTimer::State {
   LoopTimers& timers;
-  // weak: the mailbox may hold the task, and so this state
+  // weak: a timer does not keep the mailbox of an actor that has ended
   const std::weak_ptr<Mailbox> mailbox;
   const Nanoseconds interval;
   const std::function<void()> task;
@@ -27,8 +27,14 @@ ActorTimer::ActorTimer(LoopTimers& timers, std::weak_ptr<Mailbox> mailbox, Nanos
 
 void ActorTimer::start(const std::shared_ptr<State>& state) {
   const Nanoseconds left = std::max(Nanoseconds::zero(), state->due - SteadyClock().now());
-  state->started = state->timers.run_after(left, [state] {
-    if (const auto mailbox = state->mailbox.lock()) mailbox->post([state] { fire(state); });
+  // Holds no state: the actor's thread destroys it, with the captures of the user's task.
+  const std::weak_ptr<State> kept = state;
+  state->started = state->timers.run_after(left, [kept, weak_mailbox = state->mailbox] {
+    const auto mailbox = weak_mailbox.lock();
+    if (!mailbox) return;
+    mailbox->post([kept] {
+      if (const auto alive = kept.lock()) fire(alive);
+    });
   });
 }
 

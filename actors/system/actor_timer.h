@@ -12,8 +12,8 @@ namespace weft::actors {
 class LoopTimers;
 
 /// Timer of an actor, from Context::after() or Context::every(). Its task runs on the actor's
-/// thread, between handlers or while one is suspended. It ends when it is cancelled or destroyed,
-/// and with the actor.
+/// thread, between handlers or while one is suspended, but not beside a `blocking` one. It ends
+/// when it is cancelled or destroyed, and with the actor.
 ///
 ///   beat_ = context.every(1s, [this] { publish(); });   // a member of the actor
 ///
@@ -45,7 +45,7 @@ class [[nodiscard]] ActorTimer final {
   static void start(const std::shared_ptr<State>& state);
   static void fire(const std::shared_ptr<State>& state);
 
-  std::shared_ptr<State> state_;  // shared with the I/O thread and the mailbox
+  std::shared_ptr<State> state_;  // shared with its task while that runs
 };
 
 }  // namespace weft::actors

@@ -58,8 +58,8 @@ enum class ActorThread : std::uint8_t {
 class TaskPoster final {
  public:
   explicit TaskPoster(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
-  /// Queues `task`, which runs between handlers or while one is suspended. Returns false and drops
-  /// it if the actor has ended. Any thread.
+  /// Queues `task`, which runs between handlers or while one is suspended, but not beside a
+  /// `blocking` one. Returns false and drops it if the actor has ended. Any thread.
   bool post(std::function<void()> task) const { return mailbox_->post(std::move(task)); }
 
  private:
@@ -123,7 +123,8 @@ class Context final {
   const Log& log() const;
   /// Ends the actor after the running handler, which may still await. Waiting and later calls fail
   /// with Error(kNotFound), which has the reason. Other suspended calls are cancelled. This is no
-  /// death: the actor is not restarted. A suspended call is abandoned after 10 s.
+  /// death: the actor is not restarted. A suspended call is abandoned after 10 s, and a
+  /// `blocking` handler cancelled.
   void exit(const std::string& reason) const;
   /// Runs `task` after `time`, as long as the returned timer lives.
   ActorTimer after(Nanoseconds time, std::function<void()> task) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/call/future.h"
 #include "actors/system/internal/runtime.h"
 
 namespace weft::actors {
@@ -55,7 +56,7 @@ SpawnedActors System::adopt_actors(SpawnedActors actors, const std::vector<Proce
     calls.push_back(request_actor(actors, rank, processes[rank], true, kTakeOverWithin));
   actors.addresses.clear();
   for (const auto& call : calls) {
-    call->wait_until(TimePoint::max());
+    wait_in_thread(call, TimePoint::max());
     actors.addresses.push_back(std::make_shared<const ActorAddress>(
         call->error() ? ActorAddress{call->target->process, kNoActor, call->target->label}
                       : decode<ActorAddress>(call->reply())));
@@ -82,7 +83,7 @@ SpawnedActors System::spawn_actors(SpawnedActors actors, const std::vector<Proce
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     const auto& call = calls[rank];
     if (!call) continue;
-    call->wait_until(TimePoint::max());
+    wait_in_thread(call, TimePoint::max());
     if (call->error()) {
       if (!first)
         first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label,

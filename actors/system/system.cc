@@ -190,10 +190,18 @@ ProcessRef System::self() const { return impl_->identity.process(); }
 const SystemOptions& System::options() const { return impl_->options; }
 
 std::size_t System::num_owned_actors() const {
-  return std::ranges::count_if(impl_->actors.all(), [&](const auto& host) {
-    const ProcessId owner = host->owner();
+  const auto is_owner = [&](ProcessId owner) {
     return owner == impl_->identity.id() || impl_->links.is_attached(owner);
+  };
+  const auto hosts = impl_->actors.all();
+  const auto living = std::ranges::count_if(hosts, [&](const auto& host) {
+    // Every process of a cluster hosts a directory.
+    return host->self().actor != actor_id_of(kDirectoryName) && is_owner(host->owner());
   });
+  const auto ended = std::ranges::count_if(impl_->actors.owners_of_ended(), [&](ProcessId owner) {
+    return impl_->links.is_attached(owner);
+  });
+  return static_cast<std::size_t>(living + ended);
 }
 
 std::vector<ProcessRef> System::peers() const {

@@ -84,6 +84,29 @@ std::shared_ptr<ActorHost> HostedActors::find(const std::string& label,
   return found == hosts.end() ? nullptr : *found;
 }
 
+std::optional<ActorExit> HostedActors::adopt_ended(const std::string& label,
+                                                   const std::string& interface, ProcessId owner) {
+  const std::lock_guard lock(mutex_);
+  const auto newest =
+      std::ranges::find_if(exit_order_.rbegin(), exit_order_.rend(), [&](ActorId id) {
+        const auto found = exits_.find(id);
+        return found != exits_.end() && found->second.exit.actor.label == label &&
+               found->second.interface == interface;
+      });
+  if (newest == exit_order_.rend()) return std::nullopt;
+  Ended& ended = exits_.at(*newest);
+  ended.owner = owner;
+  return ended.exit;
+}
+
+std::vector<ProcessId> HostedActors::owners_of_ended() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ProcessId> owners;
+  owners.reserve(exits_.size());
+  for (const auto& [id, ended] : exits_) owners.push_back(ended.owner);
+  return owners;
+}
+
 std::vector<std::shared_ptr<ActorHost>> HostedActors::all() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<ActorHost>> list;
@@ -115,7 +138,7 @@ Error HostedActors::closed_error(ActorId actor, const ActorHost* host) const {
       return ended_error(label, *reason).from(identity_.name(), label);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = exits_.find(actor); found != exits_.end()) return found->second;
+    if (const auto found = exits_.find(actor); found != exits_.end()) return found->second.error;
   }
   return Error(
              ErrorCode::kNotFound,
@@ -197,7 +220,10 @@ void HostedActors::ended(ActorId id) {
   {
     const std::lock_guard lock(mutex_);
     const std::string& label = host->self().label;
-    exits_.insert_or_assign(id, ended_error(label, *reason).from(identity_.name(), label));
+    exits_.insert_or_assign(id, Ended{{host->self(), *reason},
+                                      host->options().provider.interface.name,
+                                      host->owner(),
+                                      ended_error(label, *reason).from(identity_.name(), label)});
     exit_order_.push_back(id);
     if (exit_order_.size() > kMaxExits) {
       exits_.erase(exit_order_.front());

@@ -13,6 +13,7 @@
 #include "actors/system/internal/actor_threads.h"
 #include "actors/system/internal/loop_timers.h"
 #include "actors/system/internal/process_identity.h"
+#include "actors/system/internal/system_methods.h"
 #include "actors/system/system.h"
 #include "core/base/thread.h"
 
@@ -52,6 +53,12 @@ class HostedActors final {
   /// Returns the host of an actor; null if there is none.
   std::shared_ptr<ActorHost> find(ActorId id) const;
   std::shared_ptr<ActorHost> find(const std::string& label, const std::string& interface) const;
+  /// Makes `owner` the owner of an actor that ended itself, and returns its exit; nullopt if there
+  /// was no such actor.
+  std::optional<ActorExit> adopt_ended(const std::string& label, const std::string& interface,
+                                       ProcessId owner);
+  /// Returns the owners of the actors that ended themselves.
+  std::vector<ProcessId> owners_of_ended() const;
   std::vector<std::shared_ptr<ActorHost>> all() const;
 
   /// Queues a call for its actor. Returns the reason of a refusal.
@@ -97,9 +104,15 @@ class HostedActors final {
 
   mutable Mutex mutex_;                                            // guards the members below
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts_;  // shared with deliveries
-  /// Actors that ended themselves, with the errors of their calls; the last kMaxExits of them.
+  /// Actors that ended themselves; the last kMaxExits of them.
+  struct Ended {
+    ActorExit exit;
+    std::string interface;
+    ProcessId owner;
+    Error error;  ///< Error of their calls.
+  };
   static constexpr std::size_t kMaxExits = 4096;
-  std::unordered_map<ActorId, Error> exits_;
+  std::unordered_map<ActorId, Ended> exits_;
   std::deque<ActorId> exit_order_;
   std::uint64_t next_id_ = 1;
   bool closing_ = false;

@@ -86,9 +86,12 @@ void IncomingCalls::locate(const ActorAddress& actor, const Answer& answer) {
 }
 
 void IncomingCalls::report_exit(const ActorHost& actor, const std::string& reason) {
-  ActorExit exit{actor.self(), reason};
-  if (actor.owner() == identity_.id()) return note_exit(exit, identity_.process());
-  if (const auto link = links_.find(actor.owner()))
+  send_exit({actor.self(), reason}, actor.owner());
+}
+
+void IncomingCalls::send_exit(const ActorExit& exit, ProcessId owner) {
+  if (owner == identity_.id()) return note_exit(exit, identity_.process());
+  if (const auto link = links_.find(owner))
     link->send({system_call(SystemMethod::kExited, encode(exit)), nullptr});
 }
 
@@ -110,9 +113,19 @@ void IncomingCalls::spawn(SpawnRequest request, const ProcessRef& caller, const 
 
 ActorAddress IncomingCalls::adopt(const SpawnRequest& request, ProcessId owner) {
   const auto host = actors_.find(request.label, request.interface);
-  if (!host || host->ended())
-    throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", identity_.name(),
-                request.label);
+  if (!host || host->ended()) {
+    auto exit = actors_.adopt_ended(request.label, request.interface, owner);
+    // An actor that ends right now is not among the ended ones yet.
+    if (const auto reason = host ? host->exit_reason() : std::nullopt; reason && !exit) {
+      host->change_owner(owner);
+      exit = ActorExit{host->self(), *reason};
+    }
+    if (!exit)
+      throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", identity_.name(),
+                  request.label);
+    send_exit(*exit, owner);
+    return exit->actor;
+  }
   const ProcessId before = host->change_owner(owner);
   // Disconnects the previous owner, before the next call of the new one.
   loop_.post([this, host, before, owner] {

@@ -53,7 +53,9 @@ class IncomingCalls final {
   void note_exit(const ActorExit& exit, const ProcessRef& caller);
   void spawn(SpawnRequest request, const ProcessRef& caller, const Answer& answer);
   /// Makes `owner` the owner of an actor and closes the link to the previous owner.
+  /// An actor that has ended itself has no thread any more, but `owner` is told of its exit.
   ActorAddress adopt(const SpawnRequest& request, ProcessId owner);
+  void send_exit(const ActorExit& exit, ProcessId owner);
 
   EventLoop& loop_;
   LoopTimers& timers_;

@@ -60,11 +60,13 @@ void Relocations::confirm_all_of(ProcessId process) {
 }
 
 void Relocations::finish(const ActorKey& actor, const Outcome<ActorAddress>& now) {
+  std::optional<Error> exit;
   {
     const std::lock_guard lock(mutex_);
-    if (watched_.erase(actor) > 0 && now.ok()) watched_.insert(ActorKey::of(now.value()));
+    if (watched_.erase(actor) > 0 && now.ok()) exit = watch_or_end(ActorKey::of(now.value()));
   }
   run_waiting(actor, now, Trace::kKept);
+  if (exit) run_waiting(ActorKey::of(now.value()), *exit, Trace::kKept);
 }
 
 void Relocations::finish_unmoved(const ActorAddress& actor) {
@@ -104,8 +106,23 @@ void Relocations::run_waiting(const ActorKey& actor, const Outcome<ActorAddress>
 }
 
 void Relocations::watch(const ActorKey& actor) {
-  const std::lock_guard lock(mutex_);
-  watched_.insert(actor);
+  std::optional<Error> exit;
+  {
+    const std::lock_guard lock(mutex_);
+    exit = watch_or_end(actor);
+  }
+  if (exit) run_waiting(actor, *exit, Trace::kKept);
+}
+
+std::optional<Error> Relocations::watch_or_end(const ActorKey& actor) {
+  auto exit = early_exits_.extract(actor);
+  if (exit.empty()) {
+    watched_.insert(actor);
+    return std::nullopt;
+  }
+  std::erase(early_exit_order_, actor);
+  restarts_[actor].confirmed = true;
+  return std::move(exit.mapped());
 }
 
 void Relocations::unwatch(const ActorKey& actor, const Error& why) {
@@ -119,7 +136,14 @@ void Relocations::unwatch(const ActorKey& actor, const Error& why) {
 void Relocations::end(const ActorKey& actor, const Error& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (watched_.erase(actor) == 0) return;
+    if (watched_.erase(actor) == 0) {
+      // An actor that has ended is reported once more to an owner that was started again.
+      if (restarts_.contains(actor) || !early_exits_.emplace(actor, why).second) return;
+      early_exit_order_.push_back(actor);
+      if (early_exit_order_.size() <= kMaxEarlyExits) return;
+      early_exits_.erase(early_exit_order_.front());
+      return early_exit_order_.pop_front();
+    }
     restarts_[actor].confirmed = true;
   }
   run_waiting(actor, why, Trace::kKept);

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "actors/call/pending.h"
 #include "actors/message/ids.h"
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/outcome.h"
 #include "core/base/thread.h"
 
@@ -75,11 +77,15 @@ class Relocations final {
   /// Fails what waits now. Later calls begin anew.
   void abandon(const ActorKey& actor, const Error& why);
 
-  /// Watches an actor that this process restarts.
+  /// Exits of actors that nobody watched yet, at most. The oldest are dropped.
+  static constexpr std::size_t kMaxEarlyExits = 4096;
+
+  /// Watches an actor that this process restarts. One that has ended itself before ends at once.
   void watch(const ActorKey& actor);
   /// Ends that: a restart that is under way fails with `why`.
   void unwatch(const ActorKey& actor, const Error& why);
-  /// Notes that a watched actor ended itself: it is not restarted, and its calls fail with `why`.
+  /// Notes that an actor ended itself: it is not restarted, and its calls fail with `why`. Its exit
+  /// may be known before it is watched, which a spawn does once all actors are constructed.
   void end(const ActorKey& actor, const Error& why);
   /// Returns whether an actor was lost, or ended itself.
   bool ended(const ActorKey& actor) const;
@@ -100,10 +106,14 @@ class Relocations final {
     kErasedUnlessConfirmed
   };
   void run_waiting(const ActorKey& actor, const Outcome<ActorAddress>& now, Trace trace);
+  /// Watches an actor, unless it has ended itself: then returns why. The lock is held.
+  std::optional<Error> watch_or_end(const ActorKey& actor);
 
   mutable Mutex mutex_;                   // guards the members below
   std::map<ActorKey, Restart> restarts_;  // key: the former incarnation
   std::set<ActorKey> watched_;
+  std::map<ActorKey, Error> early_exits_;  // of actors that nobody watches, or not yet
+  std::deque<ActorKey> early_exit_order_;
 };
 
 }  // namespace weft::actors

@@ -69,6 +69,7 @@ class FakeActions final : public SupervisorActions {
   }
   bool has_ended(const ActorAddress& actor) const override {
     const std::lock_guard lock(mutex);
+    ++questions;
     return exited.contains(actor.label);
   }
   void give_up(const Incident&, const Error& error) override {
@@ -126,6 +127,7 @@ class FakeActions final : public SupervisorActions {
   Error problem = Error(ErrorCode::kResourceExhausted, "no device is free");
   std::deque<Error> constructor_errors;
   std::set<std::string> exited;  ///< Labels of actors that ended themselves.
+  mutable int questions = 0;     ///< Number of questions whether an actor ended itself.
   std::vector<std::vector<ProcessRef>> respawned;
   std::vector<RestartInfo> infos;
   std::vector<std::string> begun, lost, ended, given_up, reports;
@@ -174,6 +176,39 @@ TEST(MeshSupervisor, RestartsNoActorThatHasEndedItself) {
   ASSERT_EQ(actions.respawned.size(), 1u);
   EXPECT_EQ(actions.respawned[0][1], process_of_ended) << "its process is not replaced";
   EXPECT_EQ(actions.infos[0].attempt, 1u) << "its death counts as none";
+}
+
+TEST(MeshSupervisor, RestForOneBeginsWithTheFirstDeathAndNotWithAnActorThatHasEnded) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.on_failure = rest_for_one});
+  actions.exited = {"unit0"};
+  ASSERT_TRUE(supervisor.failed(actions.death_of(0, 1)));
+  ASSERT_TRUE(supervisor.failed(actions.death_of(2, 1)));
+  supervisor.begin(kFirst, actions.actors());
+  ASSERT_TRUE(actions.restarted(1));
+  EXPECT_THAT(actions.begun, ElementsAre("unit2"));
+}
+
+TEST(MeshSupervisor, IgnoresTheDeathOfAProcessThatCameInPlaceOfThatOfAnEndedActor) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
+  actions.exited = {"unit1"};
+  actions.incarnation[1] = 1;  // the head replaces it with the next renewal
+  ASSERT_TRUE(supervisor.failed(actions.death_of(0, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  const auto questions = [&] {
+    const std::lock_guard lock(actions.mutex);
+    return actions.questions;
+  };
+  const int before = questions();
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 2)));
+  EXPECT_TRUE(eventually([&] { return questions() > before; }));
+  supervisor.end(kFirst);
+  EXPECT_EQ(actions.renewals.size(), 1u);
+  EXPECT_THAT(actions.given_up, IsEmpty());
 }
 
 TEST(MeshSupervisor, TellsTheActorAttemptAndEpochAndCountsAgain) {

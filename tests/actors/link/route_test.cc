@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "actors/call/call_frame.h"
+
 namespace weft::actors {
 namespace {
 
@@ -83,6 +85,27 @@ TEST_F(RouteTest, WithoutCreditCallsAreHeldAndThenTheCallerWaits) {
   blocked.join();
   EXPECT_EQ(route.count(), kInitialMessages + 10 + 1);
   EXPECT_EQ(route.held(), kMaxHeldCalls - 10 + 1);
+}
+
+class QuietFrame final : public CallFrame {
+ public:
+  QuietFrame() : CallFrame(nullptr, {}, nullptr) {}
+  void reply(Outcome<std::vector<std::byte>>) override {}
+};
+
+TEST_F(RouteTest, ABlockingHandlerThatIsCancelledWaitsForSpaceNoLonger) {
+  route.open();
+  for (std::uint64_t id = 1; id <= kInitialMessages + kMaxHeldCalls; ++id) send(id);
+  QuietFrame frame;
+  std::jthread blocked([&] {
+    set_blocking_call(&frame);
+    send(1000);
+  });
+  frame.cancel();
+  blocked.join();
+  ASSERT_TRUE(states.back()->done());
+  EXPECT_EQ(states.back()->error()->code(), ErrorCode::kCancelled);
+  EXPECT_EQ(route.held(), kMaxHeldCalls);
 }
 
 TEST_F(RouteTest, ClosingEndsWhatIsHeldWithTheReasonAndTheOutcome) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <variant>
+#include <vector>
 
 namespace weft::actors {
 namespace {
@@ -64,6 +66,22 @@ TEST(Mailbox, WhileAHandlerIsSuspendedOnlyWakeUpsAndUrgentCallsAreTaken) {
   mailbox.post([] {});
   EXPECT_TRUE(std::holds_alternative<Mailbox::Task>(mailbox.next(Mailbox::Ordinary::kNone)));
   EXPECT_EQ(next_id(mailbox), 1u);
+}
+
+TEST(Mailbox, TasksThatAreHeldBackKeepTheirOrderAndOtherWakeUpsPassThem) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  std::vector<int> ran;
+  for (const int task : {1, 2}) mailbox.post([&ran, task] { ran.push_back(task); });
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kNoTasks));
+  mailbox.resume({});
+  (void)push(mailbox, envelope(route, 7));
+  EXPECT_TRUE(std::holds_alternative<Resumption>(mailbox.next(Mailbox::Ordinary::kNoTasks)));
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kNoTasks));
+  mailbox.post([&ran] { ran.push_back(3); });
+  for (int i = 0; i < 3; ++i) std::get<Mailbox::Task>(mailbox.next(Mailbox::Ordinary::kNone))();
+  EXPECT_EQ(ran, (std::vector{1, 2, 3}));
+  EXPECT_EQ(next_id(mailbox), 7u);
 }
 
 TEST(Mailbox, ConcurrentCallsStartInOrderAndWaitBehindOneThatIsNot) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "actors/system/directory.h"
 #include "actors/system/system.h"
 #include "tests/support/eventually.h"
 #include "tests/support/system_options.h"
@@ -49,14 +50,20 @@ class ExitingActor final {
     co_await gate_.wait();
   }
   void open_gate() { gate_.notify(); }
+  /// Ends the actor, and blocks until it is cancelled.
+  void leave_and_wait_for(ActorRef<ExitingActor> other) {
+    context_.exit("all work is done");
+    other.within(kNoDeadline).call<&ExitingActor::wait>().get();
+  }
   void leave() { context_.exit("urgently"); }
 
   static inline std::atomic<int> destroyed{0}, finishing{0};
   static constexpr auto endpoints = interface<"test.leaver", 1>(
       on<&ExitingActor::work>("work", idempotent), on<&ExitingActor::finish>("finish"),
       on<&ExitingActor::finish_now>("finish_now"), on<&ExitingActor::finish_soon>("finish_soon"),
-      on<&ExitingActor::wait>("wait"), on<&ExitingActor::open_gate>("open_gate", urgent),
-      on<&ExitingActor::leave>("leave", urgent));
+      on<&ExitingActor::wait>("wait"),
+      on<&ExitingActor::leave_and_wait_for>("leave_and_wait_for", blocking),
+      on<&ExitingActor::open_gate>("open_gate", urgent), on<&ExitingActor::leave>("leave", urgent));
 
  private:
   Context& context_;
@@ -146,6 +153,41 @@ TEST_P(ActorExit, OtherSuspendedCallsAreCancelled) {
   EXPECT_EQ(error_of([&] { wait.get(); }).code(), ErrorCode::kCancelled);
   EXPECT_TRUE(eventually([] { return ExitingActor::destroyed == 1; }));
   EXPECT_THAT(refusal(0).message(), HasSubstr("has ended: urgently"));
+}
+
+TEST_P(ActorExit, AStopCancelsTheBlockingHandlerThatEndedTheActor) {
+  auto leaving = unit(0).call<&ExitingActor::leave_and_wait_for>(unit(1));
+  EXPECT_TRUE(eventually([] { return ExitingActor::finishing == 1; }));
+  unit(0).stop().get();
+  EXPECT_EQ(error_of([&] { leaving.get(); }).code(), ErrorCode::kCancelled);
+  EXPECT_EQ(ExitingActor::destroyed, 1);
+}
+
+TEST_P(ActorExit, TheNextOwnerOfAnEndedActorHearsOfItsExit) {
+  unit(0).call<&ExitingActor::finish_now>().get();
+  EXPECT_TRUE(eventually([&] { return owner_.has_ended(*spawned_.addresses[0]); }));
+  System next(test::system_options("next owner"));
+  const ProcessRef process = next.connect(process_->listen({"127.0.0.1", 0}));
+  const SpawnedActors adopted = next.adopt_actors(
+      {spawned_.interface, spawned_.name, spawned_.shape, {}, {}, GetParam()}, {process});
+  ASSERT_EQ(adopted.addresses.size(), 1u);
+  EXPECT_EQ(adopted.addresses[0]->actor, spawned_.addresses[0]->actor) << "it is not lost";
+  ActorAddress owned = *adopted.addresses[0];
+  owned.owner = next.self();
+  next.supervise(owned);
+  EXPECT_TRUE(next.has_ended(owned));
+}
+
+TEST_P(ActorExit, AnEndedActorCountsAsOwnedAndADirectoryDoesNot) {
+  EXPECT_EQ(process_->num_owned_actors(), 2u);
+  for (const std::int64_t rank : {0, 1}) unit(rank).call<&ExitingActor::finish_now>().get();
+  // A moment ago both ends were counted twice.
+  EXPECT_TRUE(eventually([&] { return process_->num_owned_actors() == 2; }));
+  System other(test::system_options("other"));
+  (void)other.host<ExitingActor>(GetParam(), kDirectoryName, false);
+  EXPECT_EQ(other.num_owned_actors(), 0u);
+  (void)other.host<ExitingActor>(GetParam(), "unit", false);
+  EXPECT_EQ(other.num_owned_actors(), 1u);
 }
 
 TEST_P(ActorExit, ATimerAndAConstructorMayEndTheActor) {

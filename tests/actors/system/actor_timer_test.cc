@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "actors/system/system.h"
@@ -43,6 +44,11 @@ class Clock final {
       throw Error(ErrorCode::kInternal, "a tick fails");
     });
   }
+  void hold_after(std::chrono::hours time) {
+    const auto held = std::make_shared<int>(0);
+    kept = held;
+    timer_ = context_.after(time, [held] { ++*held; });
+  }
   void cancel() { timer_.cancel(); }
   void drop() { timer_ = ActorTimer(); }
   bool is_active() const { return timer_.active(); }
@@ -60,11 +66,13 @@ class Clock final {
 
   static inline std::atomic<int> ticks{0};
   static inline std::atomic<bool> alive{true};
+  static inline std::weak_ptr<int> kept;
   static constexpr auto endpoints = interface<"test.clock", 1>(
       on<&Clock::tick_after>("tick_after"), on<&Clock::tick_every>("tick_every"),
       on<&Clock::tick_three_times>("tick_three_times"), on<&Clock::throw_every>("throw_every"),
-      on<&Clock::cancel>("cancel"), on<&Clock::drop>("drop"), on<&Clock::is_active>("is_active"),
-      on<&Clock::be_busy>("be_busy"), on<&Clock::wait_at_gate>("wait_at_gate"));
+      on<&Clock::hold_after>("hold_after"), on<&Clock::cancel>("cancel"), on<&Clock::drop>("drop"),
+      on<&Clock::is_active>("is_active"), on<&Clock::be_busy>("be_busy"),
+      on<&Clock::wait_at_gate>("wait_at_gate"));
 
  private:
   void tick() {
@@ -120,6 +128,13 @@ TEST_P(ActorTimers, CancelledDroppedAndReplacedTimersDoNotRun) {
   clock_.call<&Clock::tick_after>(1h).get();
   EXPECT_TRUE(clock_.call<&Clock::is_active>().get());
   EXPECT_EQ(clock_.call<&Clock::be_busy>(50ms).get(), 0);
+}
+
+TEST_P(ActorTimers, ADroppedTimerDestroysItsTaskAtOnce) {
+  clock_.call<&Clock::hold_after>(1h).get();
+  EXPECT_FALSE(Clock::kept.expired());
+  clock_.call<&Clock::drop>().get();
+  EXPECT_TRUE(Clock::kept.expired());
 }
 
 TEST_P(ActorTimers, TicksOfABusyActorDoNotPileUp) {

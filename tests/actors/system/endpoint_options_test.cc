@@ -54,6 +54,13 @@ class Kitchen final {
     --baking;
     return released;
   }
+  /// Posts a task, which must not run beside a handler.
+  void post_task() {
+    context_.post([] {
+      EXPECT_EQ(baking, 0);
+      has_posted = true;
+    });
+  }
   int ask(ActorRef<Kitchen> other) { return other.call<&Kitchen::slow>().get(); }
   task<int> slow() {
     ++waiting;
@@ -77,7 +84,7 @@ class Kitchen final {
 
   std::vector<int> started;
   static inline std::atomic<int> baking{0}, waiting{0};
-  static inline std::atomic<bool> released{false};
+  static inline std::atomic<bool> released{false}, has_posted{false};
   static inline std::atomic<std::thread::id> baker{};
   static inline std::atomic<std::int64_t> noted{0};
 
@@ -87,7 +94,7 @@ class Kitchen final {
       on<&Kitchen::open_gate>("open_gate", urgent), on<&Kitchen::order>("order", urgent),
       on<&Kitchen::bake>("bake", blocking, idempotent), on<&Kitchen::ask>("ask", blocking),
       on<&Kitchen::slow>("slow"), on<&Kitchen::fail>("fail", blocking),
-      on<&Kitchen::is_baking>("is_baking", urgent),
+      on<&Kitchen::is_baking>("is_baking", urgent), on<&Kitchen::post_task>("post_task", urgent),
       on<&Kitchen::seconds_left>("seconds_left", deadline(1h)),
       on<&Kitchen::seconds_by_default>("seconds_by_default"),
       on<&Kitchen::seconds_for_ever>("seconds_for_ever", deadline(kNoDeadline)),
@@ -105,6 +112,8 @@ class EndpointOptions : public ::testing::TestWithParam<ActorThread> {
   EndpointOptions() {
     Kitchen::released = false;
     Kitchen::waiting = 0;
+    Kitchen::baker = std::thread::id();  // an ended thread's id may be used again
+    Kitchen::has_posted = false;
   }
   ActorRef<Kitchen> kitchen(const std::string& name = "kitchen") {
     return system_.host<Kitchen>(GetParam(), name);
@@ -171,6 +180,47 @@ TEST_P(EndpointOptions, UrgentCallsRunWhileAHandlerBlocksAndOrdinaryOnesWait) {
   EXPECT_TRUE(baked.get());
   cleaned.get();
   EXPECT_THAT(cooks.call<&Kitchen::order>().get(), ElementsAre(1));
+}
+
+TEST_P(EndpointOptions, PostedTasksWaitWhileAHandlerBlocks) {
+  const auto cooks = kitchen();
+  auto baked = cooks.call<&Kitchen::bake>();
+  EXPECT_TRUE(eventually([&] { return cooks.call<&Kitchen::is_baking>().get(); }));
+  cooks.call<&Kitchen::post_task>().get();
+  EXPECT_TRUE(cooks.call<&Kitchen::is_baking>().get()) << "it comes after the task";
+  EXPECT_FALSE(Kitchen::has_posted);
+  Kitchen::released = true;
+  EXPECT_TRUE(baked.get());
+  EXPECT_TRUE(eventually([] { return Kitchen::has_posted.load(); }));
+}
+
+TEST_P(EndpointOptions, CallbacksOfABlockingCallRunWhereNothingMayBlock) {
+  const auto cooks = kitchen();
+  const auto baked = system_.call(std::make_shared<const ActorAddress>(cooks.address()),
+                                  internal::method_of<Kitchen, &Kitchen::bake>(), kDefaultDeadline,
+                                  encode(std::tuple<>()));
+  std::atomic<bool> called = false, may_block = true;
+  baked->when_done([&] {
+    may_block = !on_actor_thread();
+    called = true;
+  });
+  Kitchen::released = true;
+  EXPECT_TRUE(eventually([&] { return called.load(); }));
+  EXPECT_FALSE(may_block);
+}
+
+TEST_P(EndpointOptions, ArgumentsOfSuspendedConcurrentCallsAreBounded) {
+  SystemOptions options = test::system_options("kitchen");
+  options.mailbox.bytes = 1;
+  System system(options);
+  const auto cooks = system.host<Kitchen>(GetParam(), "kitchen");
+  auto first = cooks.call<&Kitchen::cook>(0), second = cooks.call<&Kitchen::cook>(1);
+  EXPECT_TRUE(starts(cooks, {0}));
+  EXPECT_THAT(cooks.call<&Kitchen::order>().get(), ElementsAre(0));
+  cooks.call<&Kitchen::serve>(0).get();
+  EXPECT_TRUE(starts(cooks, {0, 1}));
+  cooks.call<&Kitchen::serve>(1).get();
+  EXPECT_EQ(first.get() + second.get(), 1);
 }
 
 TEST_P(EndpointOptions, BlockingHandlersMayWaitForOtherActors) {

@@ -135,6 +135,40 @@ TEST(Relocations, WhatIsAbandonedFailsNowAndCanBeAskedLater) {
   EXPECT_EQ(ask(relocations), address_of(1));
 }
 
+const Error kAllDone(ErrorCode::kNotFound, "counter has ended: all is done");
+
+TEST(Relocations, AnActorThatEndedItselfBeforeItIsWatchedIsOver) {
+  Relocations relocations;
+  relocations.end(key_of(1), kAllDone);
+  EXPECT_FALSE(relocations.ended(key_of(1))) << "this process may not be its owner";
+  relocations.watch(key_of(1));
+  EXPECT_TRUE(relocations.ended(key_of(1)));
+  EXPECT_FALSE(relocations.watches(key_of(1)));
+  EXPECT_THAT([&] { (void)ask(relocations); },
+              throws_error(ErrorCode::kNotFound, "counter has ended"));
+}
+
+TEST(Relocations, ARestartedActorThatEndedItselfAtOnceIsOver) {
+  Relocations relocations;
+  relocations.watch(key_of(1));
+  relocations.begin(key_of(1));
+  relocations.end(key_of(2), kAllDone);
+  relocations.finish(key_of(1), address_of(2));
+  EXPECT_TRUE(relocations.ended(key_of(2)));
+  EXPECT_FALSE(relocations.watches(key_of(2)));
+  EXPECT_THAT([&] { (void)ask(relocations); },
+              throws_error(ErrorCode::kNotFound, "counter has ended"));
+}
+
+TEST(Relocations, OfTheExitsOfUnwatchedActorsTheLastAreKept) {
+  Relocations relocations;
+  for (std::uint64_t process = 0; process <= Relocations::kMaxEarlyExits; ++process)
+    relocations.end(key_of(process), kAllDone);
+  for (std::uint64_t process : {0, 1}) relocations.watch(key_of(process));
+  EXPECT_TRUE(relocations.watches(key_of(0))) << "its exit was dropped";
+  EXPECT_TRUE(relocations.ended(key_of(1)));
+}
+
 /// Call that is over.
 class EndedCall final : public Pending {
  public:
