@@ -61,7 +61,8 @@ TEST(NamesOfARun, LeadOtherRunsToItsActorsWhileTheHeadIsKilledAndStartedAgain) {
                                         "cluster: {hosts: [{name: a, devices: 6}]}\n");
     return &processes.start("weft", {"run", name + ".yaml", "--head", address, "--out", name});
   };
-  run("serving", "serves")->word_after("serving");
+  auto* serving = run("serving", "serves");
+  serving->word_after("serving\n");
   auto* asking = run("asking", "asks");
   asking->word_after("asking\n");
   const char* const restarts = std::getenv("WEFT_TEST_HEAD_RESTARTS");
@@ -74,6 +75,8 @@ TEST(NamesOfARun, LeadOtherRunsToItsActorsWhileTheHeadIsKilledAndStartedAgain) {
   processes.write("enough", "");
   EXPECT_EQ(asking->wait(), 0) << asking->text();
   EXPECT_THAT(asking->text(), testing::HasSubstr(" calls\n"));
+  processes.write("over", "");
+  EXPECT_EQ(serving->wait(), 0) << serving->text();
   EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
 }
 

@@ -293,12 +293,12 @@ void names(Cluster& cluster) {
   expect(again.call<&Unit::add>(1).get() == 1, "the name is free again");
 }
 
-/// Serves an actor until the test ends this driver.
+/// Serves an actor until the file "over" exists.
 void serves(Cluster& cluster) {
   const auto hits = cluster.spawn<Unit>("hits", {.restarts = 100}, "");
   fmt::print("serving\n");
   std::fflush(stdout);
-  std::this_thread::sleep_for(100s);  // the test ends this run before
+  while (!std::filesystem::exists("over")) std::this_thread::sleep_for(20ms);
 }
 
 /// Finds an actor of another run, and passes its handle through five processes to call it, while
