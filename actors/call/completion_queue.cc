@@ -13,9 +13,9 @@ class CompletionQueue::Next final : public Pending {
   }
   /// Takes a result, or the end of the queue. Returns false and leaves it if the wait was
   /// cancelled. finish() must follow, without the queue's lock.
-  bool accept(std::optional<Completion>&& completion) {
+  bool accept(std::optional<Completion>& completion) {
     if (!claim()) return false;
-    completion_ = std::move(completion);
+    completion_ = std::exchange(completion, std::nullopt);
     return true;
   }
   void finish() { publish(); }
@@ -43,10 +43,12 @@ std::shared_ptr<Pending> CompletionQueue::next() {
   {
     const std::lock_guard lock(mutex_);
     if (!ready_.empty()) {
-      (void)next->accept(std::move(ready_.front()));
+      std::optional<Completion> first(std::move(ready_.front()));
       ready_.pop_front();
+      (void)next->accept(first);
     } else if (closed_) {
-      (void)next->accept(std::nullopt);
+      std::optional<Completion> none;
+      (void)next->accept(none);
     } else {
       // Waits that ended early would else add up until the next result.
       std::erase_if(readers_, [](const auto& reader) { return reader.expired(); });
@@ -73,7 +75,7 @@ void CompletionQueue::insert(Completion completion, bool at_front) {
       auto waiting = readers_.front().lock();
       readers_.pop_front();
       if (!waiting) continue;
-      if (waiting->accept(std::move(entry))) {
+      if (waiting->accept(entry)) {
         reader = std::move(waiting);
         break;
       }
@@ -92,8 +94,9 @@ void CompletionQueue::close() {
     closed_ = true;
     readers.swap(readers_);
   }
+  std::optional<Completion> none;
   for (const auto& each : readers)
-    if (const auto reader = each.lock(); reader && reader->accept(std::nullopt)) reader->finish();
+    if (const auto reader = each.lock(); reader && reader->accept(none)) reader->finish();
 }
 
 }  // namespace weft::actors

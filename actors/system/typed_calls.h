@@ -204,7 +204,8 @@ ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options
     constexpr System::Method method = internal::method_of<T, Member>();
     return ResultStream<ResultOf<Member>>(MapRun::start(
         {actors_, options, method.idempotent,
-         [system = system_, within = within_](const auto& actor, std::vector<std::byte> arguments) {
+         [system = system_, within = within_](const std::shared_ptr<const ActorAddress>& actor,
+                                              std::vector<std::byte>&& arguments) {
            return system->call(actor, internal::method_of<T, Member>(), within,
                                std::move(arguments));
          }},
