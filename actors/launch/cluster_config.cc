@@ -199,7 +199,7 @@ std::optional<ConfigNode> logs_section(const ConfigNode& root) {
 std::string read_run_name(const ConfigNode& root) {
   const ConfigNode node =
       root.at("name", "Name of the run, in weft status and in the path of its results");
-  const std::string name = node.as<std::string>();
+  auto name = node.as<std::string>();
   if (root.is_outline()) return name;
   if (!is_name(name)) node.fail(invalid_name_message("name", name));
   if (name == kKeeperName)
