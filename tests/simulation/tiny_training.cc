@@ -260,7 +260,7 @@ class TinyDriver final : private actors::RunMeshes {
   void publish_former(const Trainers& mesh) {
     actors::NamedActors former{mesh.name(), actors::interface_version<TinyTrainer>(), mesh.shape(),
                                mesh.addresses()};
-    former.addresses.front().actor = actors::ActorId(1);
+    former.addresses.front().actor = actors::ActorId(former.addresses.front().actor.value() + 1000);
     cluster_.head().tell<&actors::Head::publish_actors>(actors::PublishActors{{former}, {}});
   }
 
