@@ -64,7 +64,7 @@ std::optional<ActorName> find_run_of_actors(const std::vector<ActorStatus>& acto
   if (found.empty()) return std::nullopt;
   if (found.size() == 1) return ActorName{*found.begin(), label};
   std::vector<std::string> names;
-  for (const std::string& run : found) names.push_back(run + "/" + label);
+  for (const std::string& run : found) names.push_back(fmt::format("{}/{}", run, label));
   throw_error(ErrorCode::kInvalidArgument, "several runs have actors named '{}': {}; give one",
               wanted, fmt::join(names, ", "));
 }
