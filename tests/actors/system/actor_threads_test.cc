@@ -53,11 +53,12 @@ class ManualTimer final {
   std::deque<std::function<void()>> waiting_;
 };
 
+// Latches outlive the threads, which may still look at them after they are open.
 TEST(ActorThreads, ThreadsStartWhenWorkNeedsThem) {
   ManualTimer timer;
+  std::latch both(2);
   ActorThreads threads({"test", 2, 2, 2}, timer.schedule());
   EXPECT_EQ(threads.size(), 0u);
-  std::latch both(2);
   for (int i = 0; i < 2; ++i) threads.run(make_task([&] { both.arrive_and_wait(); }));
   both.wait();
   EXPECT_EQ(threads.size(), 2u);
@@ -80,8 +81,8 @@ TEST(ActorThreads, WorkRunsInOrderOnOneThreadThatMustNotBlock) {
 
 TEST(ActorThreads, AnotherThreadStartsIfAllAreStalledAndEndsWhenIdle) {
   ManualTimer timer;
+  std::latch release(1), second(1), third(1);
   ActorThreads threads({"test", 1, 1, 2, false, 10ms}, timer.schedule());
-  std::latch release(1), second(1);
   threads.run(make_task([&] { release.wait(); }));
   threads.run(make_task([&] { second.count_down(); }));
   // The first piece of work has begun since, or will.
@@ -92,15 +93,14 @@ TEST(ActorThreads, AnotherThreadStartsIfAllAreStalledAndEndsWhenIdle) {
   EXPECT_EQ(threads.size(), 2u);
   release.count_down();
   EXPECT_TRUE(eventually([&] { return threads.size() == 1; }));
-  std::latch third(1);
   threads.run(make_task([&] { third.count_down(); }));
   third.wait();
 }
 
 TEST(ActorThreads, NoMoreThreadsStartThanTheMost) {
   ManualTimer timer;
-  ActorThreads threads({"test", 1, 1, 3}, timer.schedule());
   std::latch begun(3), release(1);
+  ActorThreads threads({"test", 1, 1, 3}, timer.schedule());
   for (int i = 0; i < 5; ++i)
     threads.run(make_task([&, i] {
       if (i < 3) begun.count_down();
@@ -117,8 +117,8 @@ TEST(ActorThreads, NoMoreThreadsStartThanTheMost) {
 
 TEST(ActorThreads, NoThreadIsAddedWhileWorkIsTaken) {
   ManualTimer timer;
-  ActorThreads threads({"test", 1, 1, 2}, timer.schedule());
   std::latch first_begun(1), first(1), second_begun(1), second(1);
+  ActorThreads threads({"test", 1, 1, 2}, timer.schedule());
   threads.run(make_task([&] {
     first_begun.count_down();
     first.wait();
