@@ -273,9 +273,12 @@ const ActorDirectory::Entries::value_type* ActorDirectory::look_up(ProcessId own
 
 void ActorDirectory::fail_not_found(ProcessId own, const std::string& name) const {
   std::vector<std::string> known;
-  for (const auto& [key, entry] : entries_)
-    known.push_back(key.first == own ? key.second
-                                     : fmt::format("{}/{}", run_name(key.first), key.second));
+  for (const auto& [key, entry] : entries_) {
+    known.push_back(fmt::format("{}/{}", run_name(key.first), key.second));
+    // Names that the caller can give without a run.
+    if (own == ProcessId() || key.first == own || owners_.is_keeper(key.first))
+      known.push_back(key.second);
+  }
   const std::string where =
       own == ProcessId() ? "this cluster" : fmt::format("run {}", run_name(own));
   throw_error(ErrorCode::kNotFound, "no actor is named '{}' in {}{}; `weft actors` lists all names",

@@ -110,6 +110,7 @@ TEST_F(ActorDirectoryTest, AnUnknownNameFailsWithTheNearest) {
   EXPECT_EQ(problem_of(of_r, "counter").code(), ErrorCode::kNotFound)
       << "a run must name another run";
   EXPECT_EQ(found(of_operator, "counter"), 2u);
+  EXPECT_THAT(problem_of(of_operator, "countr").message(), HasSubstr("did you mean 'counter'?"));
 }
 
 TEST_F(ActorDirectoryTest, ACallWaitsForAName) {
