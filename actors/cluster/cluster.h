@@ -245,14 +245,14 @@ class Cluster final {
   /// Error(kFailedPrecondition) if their shape differs from `wanted`.
   std::optional<OtherActors> find_existing(const std::string& name, const SpawnedActors& wanted,
                                            Nanoseconds within);
-  /// Has the keeper spawn actors.
+  /// Asks the keeper to spawn actors.
   NamedActors keep(const SpawnedActors& wanted, const SpawnOptions& options);
   template <typename T>
   ActorMesh<T> use_existing(const OtherActors& other) {
     return ActorMesh<T>(internal::handle_of_found<T>(system_, other.actors),
                         [this, name = other.full_name] { request_stop(name); });
   }
-  /// Has the owner of a name stop its actors. Blocks until they have ended.
+  /// Asks the owner of a name to stop its actors. Blocks until the actors have ended.
   void request_stop(const std::string& name);
   Acquired acquire(const std::string& name, const MeshShape& shape, const MeshPlacement& where);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);

@@ -49,8 +49,8 @@ inline constexpr OnFailure rest_for_one = OnFailure::kRestForOne;
 
 /// Time for which actors live.
 enum class Lifetime : std::uint8_t {
-  kRun,      ///< Until their ActorMesh or OwnedActor is destroyed.
-  kCluster,  ///< Until they are stopped, or the cluster is. The head owns and restarts them.
+  kRun,      ///< Actors end with their ActorMesh or OwnedActor.
+  kCluster,  ///< The head owns and restarts actors, until an operator stops them or the cluster.
 };
 
 /// What spawn() does if its run has actors of that name already.
