@@ -27,10 +27,13 @@ struct MeshKey {
   static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
 };
 
+/// Device index of a process without a device.
+inline constexpr std::uint32_t kNoDevice = 0xffffffff;
+
 /// Device of a host.
 struct HostDevice {
   std::string host;
-  std::uint32_t device = 0;  ///< Index on its host.
+  std::uint32_t device = 0;  ///< Index on its host, or kNoDevice.
   friend bool operator==(const HostDevice&, const HostDevice&) = default;
   static constexpr auto fields = weft::fields(&HostDevice::host, &HostDevice::device);
 };

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/agent/resources.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/supervision/incident.h"
 #include "core/base/clock.h"
@@ -21,8 +24,9 @@ struct DeviceExecutable {
   std::uint64_t memory_cap = 0;  ///< Limit of each process, in bytes; 0: none.
 };
 
-/// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
-/// the order of joining.
+/// Placement of a mesh on these hosts, in this order. No hosts: all, in the order of joining.
+///
+///   cluster.spawn<Worker>("pool", {{"worker", 64}}, {.place = spread().label("zone", "a")});
 struct MeshPlacement {
   std::vector<std::string> hosts = {};
   /// Environment of the device processes, "KEY=VALUE", added to the cluster's own.
@@ -31,7 +35,20 @@ struct MeshPlacement {
   std::vector<HostDevice> places = {};
   /// Absent: that of the cluster.
   std::optional<DeviceExecutable> executable = {};
+  PlacementStrategy strategy = PlacementStrategy::kDefault;
+  std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
+
+  /// Returns a copy that also requires hosts to have this label.
+  MeshPlacement label(std::string key, std::string value) const {
+    MeshPlacement copy = *this;
+    copy.labels.insert_or_assign(std::move(key), std::move(value));
+    return copy;
+  }
 };
+inline MeshPlacement pack() { return {.strategy = PlacementStrategy::kPack}; }
+inline MeshPlacement spread() { return {.strategy = PlacementStrategy::kSpread}; }
+inline MeshPlacement strict_pack() { return {.strategy = PlacementStrategy::kStrictPack}; }
+inline MeshPlacement strict_spread() { return {.strategy = PlacementStrategy::kStrictSpread}; }
 
 /// Policy for the death of a process of a mesh. A restarted actor is constructed with the
 /// arguments of spawn(), in a new process; Context::restart_info() tells it.
@@ -65,6 +82,9 @@ enum class IfExists : std::uint8_t {
 ///   cluster.spawn<Worker>("pool", {{"worker", 8}}, {.on_failure = rest_for_one}, arguments...);
 struct SpawnOptions {
   MeshPlacement place = {};
+  Resources needs = {};  ///< Resources that each actor needs until it ends.
+  /// Actors that need devices have processes of their own in any case.
+  ActorProcess process = ActorProcess::kShared;
   OnFailure on_failure = OnFailure::kUnspecified;
   /// Restarts allowed within the time `within`. One more death ends the mesh: its calls fail with
   /// the incident. Absent: kDefaultRestarts if `on_failure` asks for restarts. They do not count

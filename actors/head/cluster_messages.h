@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
+#include "actors/agent/resources.h"
 #include "actors/supervision/incident.h"
 #include "core/base/error.h"
 #include "core/codec/codec.h"
@@ -55,10 +57,16 @@ struct MeshRequest {
   /// Device of each process to start, by rank. Empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
   std::uint64_t run = 0;  ///< See SystemOptions::run.
-  static constexpr auto fields =
-      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
-                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment,
-                   &MeshRequest::memory_cap, &MeshRequest::places, &MeshRequest::run);
+  /// Resources that each rank needs. With devices, each rank has a process of its own.
+  Resources needs = {.devices = 1};
+  ActorProcess process = ActorProcess::kOwn;
+  PlacementStrategy strategy = PlacementStrategy::kDefault;
+  std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
+  static constexpr auto fields = weft::fields(
+      &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
+      &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap,
+      &MeshRequest::places, &MeshRequest::run, &MeshRequest::needs, &MeshRequest::process,
+      &MeshRequest::strategy, &MeshRequest::labels);
 };
 
 /// Processes of a mesh that the head has started, by rank.
