@@ -8,6 +8,7 @@
 #include "actors/agent/run_result.h"
 #include "actors/message/ids.h"
 #include "actors/supervision/exit_report.h"
+#include "actors/supervision/incident.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
@@ -27,22 +28,23 @@ struct MeshKey {
   static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
 };
 
-/// Device index of a process without a device.
-inline constexpr std::uint32_t kNoDevice = 0xffffffff;
-
 /// Device of a host.
 struct HostDevice {
   std::string host;
   std::uint32_t device = 0;  ///< Index on its host, or kNoDevice.
   friend bool operator==(const HostDevice&, const HostDevice&) = default;
+  /// Returns "worker0 device 1"; "worker0" without a device.
+  std::string text() const {
+    return device == kNoDevice ? host : host + " device " + std::to_string(device);
+  }
   static constexpr auto fields = weft::fields(&HostDevice::host, &HostDevice::device);
 };
 
 /// Device process to start.
 struct DeviceLaunch {
   std::uint32_t rank = 0;
-  std::uint32_t device = 0;
-  std::string label;  ///< "front[data=0,tensor=1]"
+  std::uint32_t device = 0;  ///< Index on its host, or kNoDevice.
+  std::string label;         ///< "front[data=0,tensor=1]"
   static constexpr auto fields =
       weft::fields(&DeviceLaunch::rank, &DeviceLaunch::device, &DeviceLaunch::label);
 };
@@ -58,10 +60,13 @@ struct LaunchRequest {
   std::uint64_t memory_cap = 0;  ///< Cap of each process in bytes; 0: none.
   ProcessId owner;               ///< Program that owns the mesh.
   std::uint64_t run = 0;         ///< See SystemOptions::run.
-  static constexpr auto fields = weft::fields(
-      &LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
-      &LaunchRequest::binary_sha256, &LaunchRequest::environment, &LaunchRequest::devices,
-      &LaunchRequest::memory_cap, &LaunchRequest::owner, &LaunchRequest::run);
+  /// True for a process that actors of several meshes share. It may be without actors.
+  bool is_shared_process = false;
+  static constexpr auto fields =
+      weft::fields(&LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
+                   &LaunchRequest::binary_sha256, &LaunchRequest::environment,
+                   &LaunchRequest::devices, &LaunchRequest::memory_cap, &LaunchRequest::owner,
+                   &LaunchRequest::run, &LaunchRequest::is_shared_process);
 };
 
 /// Device process that can be called.

@@ -68,6 +68,7 @@ void DeviceSlots::start(std::uint64_t id, const LaunchRequest& request,
                   "--run",        std::to_string(request.run),
                   "--token-fd",   std::to_string(kSecretDescriptor),
                   "--unused-ms",  std::to_string(head_.grace_ns() / 1'000'000)};
+  if (request.is_shared_process) spec.command.insert(spec.command.end(), {"--shared-process", "1"});
   if (config_.insecure) spec.command.emplace_back("--insecure");
   spec.secret = context_.system().token();
   spec.environment = request.environment;

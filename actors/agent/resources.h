@@ -21,6 +21,17 @@ struct Resources {
       weft::fields(&Resources::devices, &Resources::cpus, &Resources::memory, &Resources::custom);
 };
 
+/// Offer of a host besides its devices. A value.
+struct HostCapacity {
+  double cpus = 0;                                 ///< 0: the processors that its agent may use.
+  std::uint64_t memory = 0;                        ///< Bytes. 0: the memory of its machine.
+  std::map<std::string, double> custom = {};       ///< Other resources by name: {"licence", 2}.
+  std::map<std::string, std::string> labels = {};  ///< {"zone", "a"}
+  friend bool operator==(const HostCapacity&, const HostCapacity&) = default;
+  static constexpr auto fields = weft::fields(&HostCapacity::cpus, &HostCapacity::memory,
+                                              &HostCapacity::custom, &HostCapacity::labels);
+};
+
 /// Process in which an actor without a device runs.
 enum class ActorProcess : std::uint8_t {
   kShared,  ///< The process of its run on a host, which it shares with other actors.

@@ -29,7 +29,50 @@ void CallFrame::start(RootTask task) {
 
 void CallFrame::resume(std::coroutine_handle<> handle) {
   clear_cancel_callback();
+  // A cancelled generator ends at its co_yield.
+  if (std::exchange(at_yield_, false) && cancelled()) handle = root_.handle;
   handle.resume();
+}
+
+void CallFrame::begin_values() {
+  if (envelope_.call.id == 0)
+    throw_error(ErrorCode::kInvalidArgument,
+                "a one-way call of a generator, whose values nobody reads; use stream()");
+  const std::lock_guard lock(mutex_);
+  values_ = std::make_shared<ValueSender>(mailbox_, envelope_.route, envelope_.call.id);
+}
+
+std::shared_ptr<ValueSender> CallFrame::values() const {
+  const std::lock_guard lock(mutex_);
+  return values_;
+}
+
+void CallFrame::yield(std::vector<std::byte> value) { values_->add(std::move(value)); }
+
+bool CallFrame::may_yield_on() const {
+  return !cancelled() && !mailbox_->has_more() && !mailbox_->has_credit_reports() &&
+         values_->has_room();
+}
+
+void CallFrame::suspend_at_yield(std::coroutine_handle<> generator) {
+  at_yield_ = true;
+  if (cancelled() || !values_->wait({generator, this}))
+    return mailbox_->resume_later({generator, this});
+  // The cancellation may have come meanwhile.
+  if (!set_cancel_callback([values = values_] { values->stop_waiting(); })) values_->stop_waiting();
+}
+
+void CallFrame::grant(std::uint64_t consumed_values, std::uint64_t consumed_bytes) {
+  if (const auto sender = values()) sender->grant(consumed_values, consumed_bytes);
+}
+
+bool CallFrame::waits_for_reader() const {
+  const auto sender = values();
+  return sender && sender->waits();
+}
+
+void CallFrame::send_values() {
+  if (values_) values_->send_ready();
 }
 
 bool CallFrame::suspended() const { return root_.handle && !root_.handle.done(); }

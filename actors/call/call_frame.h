@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "actors/call/value_sender.h"
 #include "actors/mailbox/mailbox.h"
 #include "core/base/outcome.h"
 #include "core/base/thread.h"
@@ -15,7 +16,7 @@
 
 namespace weft::actors {
 
-/// Outermost coroutine of a handler that returns task<R>. Owned by its CallFrame.
+/// Outermost coroutine of a handler that returns task<R> or generator<T>. Owned by its CallFrame.
 struct RootTask {
   struct promise_type;
   using Handle = std::coroutine_handle<promise_type>;
@@ -53,6 +54,25 @@ class CallFrame {
   /// Destroys the coroutine, finished or not. Actor's thread.
   void release();
 
+  // Generators, on the actor's thread.
+  /// Prepares the call for values. Throws Error(kInvalidArgument) if it has no reader.
+  void begin_values();
+  /// Sends an encoded value.
+  void yield(std::vector<std::byte> value);
+  /// Returns true if the generator may go on after a co_yield: its reader has room, and nothing
+  /// else has to be done on the actor's thread.
+  bool may_yield_on() const;
+  /// Resumes the generator once it may go on, or if the call is cancelled: then the coroutine that
+  /// awaits the generator runs in its place.
+  void suspend_at_yield(std::coroutine_handle<> generator);
+
+  /// Notes what the reader has taken of the values. Any thread.
+  void grant(std::uint64_t consumed_values, std::uint64_t consumed_bytes);
+  /// Returns true if the call is one of a generator. Any thread.
+  bool has_values() const { return values() != nullptr; }
+  /// Returns true if the call is one of a generator that waits for its reader. Any thread.
+  bool waits_for_reader() const;
+
   /// Requests cancellation: sets the stop token and ends the handler's current wait. Any thread.
   void cancel();
   bool cancelled() const;
@@ -65,19 +85,26 @@ class CallFrame {
   void clear_cancel_callback();
 
  protected:
+  /// Sends the values that are queued. Call it before the reply.
+  void send_values();
   bool replied_ = false;
 
  private:
+  std::shared_ptr<ValueSender> values() const;
+
   // shared with pending wake-ups of the handler, which may fire after its end
   const std::shared_ptr<Mailbox> mailbox_;
   Envelope envelope_;
   DecodeContext* const context_;
   RootTask root_;
+  bool at_yield_ = false;  // the coroutine is suspended at a co_yield
 
   mutable Mutex mutex_;  // guards the members below
   bool cancelled_ = false;
   std::optional<std::stop_source> stop_;
   std::function<void()> on_cancel_;
+  // shared with sends that are due; null for handlers that are no generators
+  std::shared_ptr<ValueSender> values_;
 };
 
 struct RootTask::promise_type {

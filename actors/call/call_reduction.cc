@@ -6,6 +6,17 @@
 
 namespace weft::actors {
 
+CallReduction::CallReduction(std::vector<std::shared_ptr<CallState>> parts,
+                             ReduceOperation operation, CombineResults combine)
+    : parts_(std::move(parts)),
+      operation_(operation),
+      combine_(combine),
+      left_(parts_.size()),
+      partial_(parts_.size(), [this](PartialResult& left, const PartialResult& right) {
+        combine_parts(left, right);
+        return true;
+      }) {}
+
 std::shared_ptr<CallReduction> CallReduction::make(std::vector<std::shared_ptr<CallState>> parts,
                                                    ReduceOperation operation,
                                                    CombineResults combine) {
@@ -21,7 +32,7 @@ void CallReduction::part_done(std::size_t rank) {
   if (part.error()) return fail(*part.error());
   if (operation_ != ReduceOperation::kListed && !done()) {
     try {
-      add(rank, part.take_result().value());
+      add(rank);
     } catch (...) {  // also what is no Error, such as std::bad_alloc
       return fail(current_error());
     }
@@ -43,47 +54,23 @@ void CallReduction::cancel() {
                          parts_.front()->method, parts_.size())));
 }
 
-void CallReduction::add(std::size_t rank, std::vector<std::byte> result) {
-  std::size_t index = rank;
-  std::size_t level = 0;
-  // Number of nodes of the level.
-  for (std::size_t nodes = parts_.size(); nodes > 1; nodes = (nodes + 1) / 2) {
-    const std::size_t neighbour = index ^ 1;
-    if (neighbour < nodes) {
-      std::vector<std::byte> other;
-      {
-        const std::lock_guard lock(mutex_);
-        const auto found = waiting_.find({level, neighbour});
-        if (found == waiting_.end()) {
-          waiting_.emplace(Node(level, index), std::move(result));
-          return;
-        }
-        other = std::move(found->second);
-        waiting_.erase(found);
-      }
-      result = index < neighbour
-                   ? combine_nodes({level, index}, std::move(result), std::move(other))
-                   : combine_nodes({level, neighbour}, std::move(other), std::move(result));
-    }
-    ++level;
-    index /= 2;
-  }
-  const std::lock_guard lock(mutex_);
-  waiting_.emplace(Node(level, index), std::move(result));
+void CallReduction::add(std::size_t rank) {
+  CallState& part = *parts_[rank];
+  if (part.is_covered()) return;
+  const std::size_t level = part.level();
+  partial_.add({level, rank >> level, part.take_result().value(), {}});
 }
 
-std::vector<std::byte> CallReduction::combine_nodes(Node left, std::vector<std::byte> a,
-                                                    std::vector<std::byte> b) {
-  const auto& [level, index] = left;
+void CallReduction::combine_parts(PartialResult& left, const PartialResult& right) const {
   try {
-    return combine_(operation_, std::move(a), b, decode_context());
+    left.value = combine_(operation_, std::move(left.value), right.value, decode_context());
   } catch (...) {
     // All results of one side fit each other, so its first rank stands for it.
     const Error error = current_error();
     throw Error(error.code(),
                 fmt::format("cannot combine the results of '{}' of {} and {}: {}",
-                            parts_.front()->method, parts_[index << level]->target->label,
-                            parts_[(index + 1) << level]->target->label, error.message()))
+                            parts_.front()->method, parts_[left.index << left.level]->target->label,
+                            parts_[right.index << right.level]->target->label, error.message()))
         .at(error.where());
   }
 }
@@ -91,10 +78,10 @@ std::vector<std::byte> CallReduction::combine_nodes(Node left, std::vector<std::
 std::vector<std::byte> CallReduction::take() {
   if (error_) throw *error_;
   if (operation_ == ReduceOperation::kListed)
-    for (std::size_t i = 0; i < parts_.size(); ++i) add(i, parts_[i]->take_result().value());
-  const std::lock_guard lock(mutex_);
-  WEFT_CHECK(waiting_.size() == 1, "{} partial results are left", waiting_.size());
-  return std::move(waiting_.begin()->second);
+    for (std::size_t i = 0; i < parts_.size(); ++i) add(i);
+  auto parts = partial_.take();
+  WEFT_CHECK(parts.size() == 1, "{} partial results are left", parts.size());
+  return std::move(parts.front().value);
 }
 
 }  // namespace weft::actors

@@ -2,15 +2,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "actors/call/combine.h"
+#include "actors/call/partial_results.h"
 #include "actors/call/pending.h"
-#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -26,8 +24,8 @@ namespace weft::actors {
 ///           \  /     |
 ///             └──────┘
 ///
-/// Results of numbers are combined as they arrive, on the threads that complete the calls. Listed
-/// functions are user code: they run in take(). Any thread.
+/// Results of numbers are combined as they arrive, on the threads that complete the calls. Relays
+/// have combined some already. Listed functions are user code: they run in take(). Any thread.
 class CallReduction final : public Pending {
  public:
   static std::shared_ptr<CallReduction> make(std::vector<std::shared_ptr<CallState>> parts,
@@ -39,25 +37,20 @@ class CallReduction final : public Pending {
   DecodeContext* decode_context() const { return parts_.front()->decode_context; }
 
  private:
-  /// Position in the tree: level 0 has the ranks, and each level half as many as the one below.
-  using Node = std::pair<std::size_t, std::size_t>;
   CallReduction(std::vector<std::shared_ptr<CallState>> parts, ReduceOperation operation,
-                CombineResults combine)
-      : parts_(std::move(parts)), operation_(operation), combine_(combine), left_(parts_.size()) {}
+                CombineResults combine);
   void part_done(std::size_t rank);
   void fail(const Error& error);
-  /// Adds the result of a rank, and combines what can be combined.
-  void add(std::size_t rank, std::vector<std::byte> result);
-  std::vector<std::byte> combine_nodes(Node left, std::vector<std::byte> a,
-                                       std::vector<std::byte> b);
+  /// Adds the result of a rank, or of several whose first it is.
+  void add(std::size_t rank);
+  void combine_parts(PartialResult& left, const PartialResult& right) const;
 
   const std::vector<std::shared_ptr<CallState>> parts_;
   const ReduceOperation operation_;
   const CombineResults combine_;
   std::atomic<std::size_t> left_;
   std::optional<Error> error_;
-  Mutex mutex_;                                     // guards waiting_
-  std::map<Node, std::vector<std::byte>> waiting_;  // partial results without their neighbour
+  PartialResults partial_;
 };
 
 }  // namespace weft::actors

@@ -168,6 +168,15 @@ struct CallCheck {
   static constexpr bool value = report_call<T, Member, problem_of_call<T, Member>()>();
 };
 
+/// Refuses generators where a call has one result.
+template <auto Member>
+constexpr bool check_one_result() {
+  static_assert(!kIsGenerator<Member>,
+                "the method is a generator, which gives several values: read them with "
+                "stream<&T::method>(...) of an actor or a mesh");
+  return !kIsGenerator<Member>;
+}
+
 /// Checks the type of the argument at a position, counted from 1.
 template <std::size_t position, typename Parameter, typename Argument>
 constexpr bool check_argument() {

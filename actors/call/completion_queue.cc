@@ -28,7 +28,7 @@ class CompletionQueue::Next final : public Pending {
     if (cancelled_)
       throw Error(ErrorCode::kCancelled, "the wait for the next result was cancelled");
     auto completion = std::exchange(completion_, std::nullopt);
-    if (completion) queue_->on_taken();
+    if (completion) queue_->on_taken(*completion);
     return completion;
   }
 

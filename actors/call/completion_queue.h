@@ -46,8 +46,8 @@ class CompletionQueue : public std::enable_shared_from_this<CompletionQueue> {
   void push(Completion completion) { insert(std::move(completion), false); }
   /// Ends the queue. Nothing may be pushed later.
   void close();
-  /// Called after the reader has taken a result, on its thread.
-  virtual void on_taken() {}
+  /// Called when the reader has taken a result, on its thread.
+  virtual void on_taken(const Completion& /*taken*/) {}
 
  private:
   class Next;

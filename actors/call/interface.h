@@ -10,6 +10,7 @@
 
 #include "actors/call/combine.h"
 #include "actors/call/endpoint_options.h"
+#include "actors/call/generator.h"
 #include "actors/call/task.h"
 #include "actors/message/ids.h"
 #include "core/codec/codec.h"
@@ -63,12 +64,17 @@ template <typename R>
 struct AwaitedResult<task<R>> {
   using Type = R;
 };
+template <typename R>
+struct AwaitedResult<generator<R>> {
+  using Type = R;
+};
 template <>
 struct AwaitedResult<void> {
   using Type = void;
 };
 
-/// Result type of a call of the handler: R for both R f() and task<R> f().
+/// Result type of a call of the handler: R for R f() and task<R> f(); the type of the values for
+/// generator<R> f().
 template <auto Member>
 using ResultOf = typename AwaitedResult<typename MemberTraits<decltype(Member)>::Returned>::Type;
 /// Arguments of the handler as a tuple of values.
@@ -76,6 +82,9 @@ template <auto Member>
 using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
+template <auto Member>
+inline constexpr bool kIsGenerator =
+    is_generator<typename MemberTraits<decltype(Member)>::Returned>;
 template <auto Member>
 inline constexpr bool kIsMethod = MemberTraits<decltype(Member)>::kIsMethod;
 
@@ -113,6 +122,12 @@ constexpr Endpoint<Member> on(const char* name, Options... options) {
                 "a method cannot be `concurrent` and `blocking`: a blocking handler runs alone");
   static_assert(!All::kBlocking || !is_task<typename MemberTraits<decltype(Member)>::Returned>,
                 "a `blocking` method must return its result, not a task: it may wait with get()");
+  static_assert(!All::kBlocking || !kIsGenerator<Member>,
+                "a generator cannot be `blocking`: it runs on the actor's thread; call a blocking "
+                "method of another actor with co_await");
+  static_assert(!kIsGenerator<Member> || !(... || internal::is_reduce_with<Options>),
+                "a generator gives several values, so reduce() cannot combine them: remove "
+                "`reduce_with`");
   CombineResults combine = nullptr;
   if constexpr (kIsMethod<Member>)
     ((combine = internal::is_reduce_with<Options>
@@ -221,7 +236,8 @@ constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, 
   ((hash = mix_fingerprint(hash, fingerprint_of(list.names[i])),
     hash = mix_fingerprint(hash, list.urgent[i++]),
     hash = mix_fingerprint(hash, codec<ArgumentsOf<Members>>::kFingerprint),
-    hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue)),
+    hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue),
+    hash = kIsGenerator<Members> ? mix_fingerprint(hash, fingerprint_of("generator")) : hash),
    ...);
   return hash;
 }
@@ -258,7 +274,8 @@ constexpr std::uint32_t method_index() {
 template <typename T, auto Member>
 constexpr CombineResults combine_of() {
   constexpr std::uint32_t index = method_index<T, Member>();
-  if constexpr (T::endpoints.has_combine[index]) return T::endpoints.combine[index];
+  if constexpr (kIsGenerator<Member>) return nullptr;
+  else if constexpr (T::endpoints.has_combine[index]) return T::endpoints.combine[index];
   else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
     return &internal::combine_results<ResultOf<Member>>;
   else return nullptr;

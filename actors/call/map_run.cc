@@ -241,7 +241,7 @@ void MapRun::end_item(std::size_t index, Outcome<std::vector<std::byte>> result,
   if (all) close();
 }
 
-void MapRun::on_taken() {
+void MapRun::on_taken(const Completion&) {
   {
     const std::lock_guard lock(mutex_);
     --untaken_;

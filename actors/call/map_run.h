@@ -87,7 +87,7 @@ class MapRun final : public CompletionQueue {
   void clear_full();
   /// Returns the result of an item that gets no call any more. The lock is held.
   Error error_of_unsent(const Item& item) const;
-  void on_taken() override;
+  void on_taken(const Completion& taken) override;
 
   const Setup setup_;
   const ActorId calling_actor_;  // actor whose handler started the run

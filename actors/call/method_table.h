@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -50,12 +51,34 @@ RootTask run_handler(T& actor, CallFrame& frame, ArgumentsOf<Member> arguments) 
   }
 }
 
+/// Runs a generator, which sends its values, and replies at its end. Keeps the arguments alive
+/// until then.
+template <auto Member, typename T>
+RootTask run_generator(T& actor, CallFrame& frame, ArgumentsOf<Member> arguments) {
+  std::optional<Error> error;
+  try {
+    auto values = apply_arguments<Member>(actor, arguments);
+    auto run = RunGenerator::run(values);
+    const bool is_complete = co_await run;
+    if (!is_complete)
+      error = Error(ErrorCode::kCancelled,
+                    "the call was cancelled, so its generator ended at a co_yield");
+  } catch (...) {
+    error = current_error();
+  }
+  if (error) frame.reply(std::move(*error));
+  else frame.reply(std::vector<std::byte>());
+}
+
 template <typename T, auto Member>
 void invoke_method(void* actor, CallFrame& frame) {
   using Returned = typename MemberTraits<decltype(Member)>::Returned;
   T& object = *static_cast<T*>(actor);
   auto arguments = decode<ArgumentsOf<Member>>(frame.arguments(), frame.decode_context());
-  if constexpr (is_task<Returned>) {
+  if constexpr (is_generator<Returned>) {
+    frame.begin_values();
+    frame.start(run_generator<Member>(object, frame, std::move(arguments)));
+  } else if constexpr (is_task<Returned>) {
     frame.start(run_handler<Member>(object, frame, std::move(arguments)));
   } else if constexpr (std::is_void_v<Returned>) {
     apply_arguments<Member>(object, arguments);

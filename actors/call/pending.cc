@@ -104,6 +104,21 @@ bool CallState::complete(std::vector<std::byte> reply) {
   return true;
 }
 
+bool CallState::complete_combined(std::vector<std::byte> reply, std::size_t level) {
+  if (!claim()) return false;
+  reply_ = std::move(reply);
+  level_ = static_cast<std::uint8_t>(level);
+  publish();
+  return true;
+}
+
+bool CallState::complete_covered() {
+  if (!claim()) return false;
+  covered_ = true;
+  publish();
+  return true;
+}
+
 bool CallState::fail(Error error, ErrorSource source) {
   if (!claim()) return false;
   error_ = std::move(error);
@@ -125,6 +140,7 @@ Outcome<std::vector<std::byte>> CallState::take_result() {
 }
 
 const char* CallState::outcome() const {
+  if (yielded) return "had given values and did not end";
   return sent ? "had been sent; whether it ran is unknown" : "had not been sent";
 }
 

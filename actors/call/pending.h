@@ -62,6 +62,24 @@ class Pending {
 
 class CallState;
 
+/// Reader of the values that generators yield before their calls end. Any thread.
+class ValueReader {
+ public:
+  /// Takes some values of a call, in order. Throws Error(kDataLoss) if they are more than the
+  /// window allows, which a correct sender never sends.
+  virtual void on_values(const CallState& call, std::vector<std::vector<std::byte>> values) = 0;
+
+ protected:
+  ~ValueReader() = default;
+};
+
+/// Destination of the values of one call.
+struct ValueSink {
+  // Weak: the reader keeps its calls. Values that come after its end are dropped.
+  std::weak_ptr<ValueReader> reader;
+  std::size_t key = 0;  ///< Number of the call among those of the reader.
+};
+
 /// Owner of calls, which can withdraw them: the system. Outlives every call that is not done.
 class CallOwner {
  public:
@@ -69,6 +87,8 @@ class CallOwner {
   /// Sends a call elsewhere whose process is lost, for the reason `why`. Returns false if the call
   /// must fail.
   virtual bool resend(const std::shared_ptr<CallState>& call, const Error& why) = 0;
+  /// Tells the generator of a call what its reader has taken so far.
+  virtual void pull(const CallState& call, std::uint64_t values, std::uint64_t bytes) = 0;
   /// Returns the object to which decoded results belong.
   virtual DecodeContext* decode_context() = 0;
 
@@ -100,6 +120,9 @@ class CallState final : public Pending {
   TimePoint began{};  ///< Start of the call. Set like `id`.
   /// True once the call has left this process. Without a reply it is then unknown whether it ran.
   std::atomic<bool> sent{false};
+  std::optional<ValueSink> sink;  ///< Null for calls that have one result. Set like `id`.
+  /// True once a value has come. The call is then never repeated.
+  std::atomic<bool> yielded{false};
 
   /// Place where the error of a call arose.
   enum class ErrorSource : std::uint8_t {
@@ -108,14 +131,22 @@ class CallState final : public Pending {
     kHandler
   };
   bool complete(std::vector<std::byte> reply);
+  /// Completes the first of up to 2^level calls with the combined result of all; the other ones are
+  /// covered by it and have no result of their own. See CallReduction.
+  bool complete_combined(std::vector<std::byte> reply, std::size_t level);
+  bool complete_covered();
   bool fail(Error error, ErrorSource source = ErrorSource::kThisProcess);
   void cancel() override;
-  /// Returns "had not been sent" or "had been sent; whether it ran is unknown".
+  /// Returns "had not been sent", "had been sent; whether it ran is unknown", or, if values have
+  /// come, "had given values and did not end".
   const char* outcome() const;
 
   /// Valid once done.
   const std::optional<Error>& error() const { return error_; }
   ErrorSource error_source() const { return error_source_; }
+  /// Returns the level of the result of complete_combined(), else 0.
+  std::size_t level() const { return level_; }
+  bool is_covered() const { return covered_; }
   /// Returns the text of the error without the outcome of this call. Valid once done with an error.
   std::string reason() const;
   const std::vector<std::byte>& reply() const { return reply_; }
@@ -126,6 +157,8 @@ class CallState final : public Pending {
   std::vector<std::byte> reply_;
   std::optional<Error> error_;
   ErrorSource error_source_ = ErrorSource::kThisProcess;
+  std::uint8_t level_ = 0;
+  bool covered_ = false;
 };
 
 /// Returns `error` with the outcome of this call appended to its text.

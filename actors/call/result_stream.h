@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "actors/call/completion_queue.h"
@@ -20,17 +21,20 @@ struct StreamedResult {
   Outcome<R> result;
 };
 
-/// Results of several calls, in the order in which they arrive. Move-only.
+/// Results of several calls, in the order in which they arrive; of generators several per call.
+/// Move-only.
 ///
 ///   for (auto&& [rank, result] : pool.stream<&Worker::work>(batch)) use(rank, result);  // blocks
 ///   while (auto next = co_await stream.next()) use(next->key, next->result);  // in handlers
+///   for (auto&& line : reader.stream<&Reader::lines>("a.txt")) use(line.value());  // one actor
 ///
+/// `E`: what it gives, StreamedResult<R>, or Outcome<R> where there is one call.
 /// Destroying the stream cancels the calls that are under way. Any thread may use it, one at a
 /// time; the System must be alive.
-template <typename R>
+template <typename R, typename E = StreamedResult<R>>
 class [[nodiscard]] ResultStream final {
  public:
-  using Entry = StreamedResult<R>;
+  using Entry = E;
   explicit ResultStream(std::shared_ptr<CompletionQueue> queue) : queue_(std::move(queue)) {}
   ~ResultStream() { cancel(); }
   ResultStream(ResultStream&&) noexcept = default;
@@ -48,8 +52,9 @@ class [[nodiscard]] ResultStream final {
     return Future<std::optional<Entry>>(queue_->next(), [](Pending& next) -> std::optional<Entry> {
       auto completion = CompletionQueue::take(next);
       if (!completion) return std::nullopt;
-      return Entry{completion->key,
-                   decode_outcome<R>(completion->result, completion->decode_context)};
+      auto result = decode_outcome<R>(completion->result, completion->decode_context);
+      if constexpr (std::is_same_v<Entry, Outcome<R>>) return result;
+      else return Entry{completion->key, std::move(result)};
     });
   }
   /// Cancels the calls that are under way, and makes no more. Their results, which are errors,

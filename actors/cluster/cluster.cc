@@ -50,6 +50,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
              [this](const Error& error) { lost(error); }}),
       leaving_(head_),
       published_(system, head_),
+      children_(system.self().id),
       actions_(make_actions()),
       supervisor_(*actions_) {
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
@@ -77,6 +78,10 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
               return stop_published(context, std::move(name));
             }});
   });
+  system_.on_actor_exited([ear = ear_](const ActorAddress& actor) {
+    ear.tell([&](Cluster& cluster) { cluster.actor_exited(actor); });
+  });
+  spawner_ = host_child_spawner();
   directory_ = host_directory(system_, [this]() -> task<ProcessRef> { co_return head_.process(); });
   binding_.emplace(ear_, *this);
   try {
@@ -91,6 +96,8 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
 
 Cluster::~Cluster() {
   const std::optional<Error> failed = failures_.first();
+  // The actors of the cluster, and their children, stay for the next keeper.
+  if (!options_.is_keeper && !failed) end_all_children();
   report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
   binding_.reset();
   end_own_actors();
@@ -98,7 +105,8 @@ Cluster::~Cluster() {
 }
 
 void Cluster::end_own_actors() {
-  for (Future<void>& stopped : std::array{watcher_.stop(), directory_.stop()}) {
+  (void)children_.end_all();  // ends waits for devices
+  for (Future<void>& stopped : std::array{watcher_.stop(), spawner_.stop(), directory_.stop()}) {
     try {
       stopped.get();
     } catch (const Error&) {
@@ -114,6 +122,7 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   offer.replaces_driver = run.restart_count > 0;
   offer.is_keeper = options_.is_keeper;
   offer.held_meshes = meshes_.keys();
+  offer.held_reservations = reservations_.keys();
   // Without its reply, a keeper would not know the meshes that it takes over.
   const auto asked = system_.named<Head>(head, "head")
                          .within(options_.is_keeper ? kHeadReturnsWithin : kOwnWithin);

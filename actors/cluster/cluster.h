@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,17 +14,22 @@
 #include <vector>
 
 #include "actors/cluster/blocking_work.h"
+#include "actors/cluster/child_actors.h"
+#include "actors/cluster/context_spawn.h"
 #include "actors/cluster/data_networks.h"
 #include "actors/cluster/failure_record.h"
 #include "actors/cluster/head_link.h"
+#include "actors/cluster/held_reservations.h"
 #include "actors/cluster/leaving_hosts.h"
 #include "actors/cluster/mesh_registry.h"
 #include "actors/cluster/mesh_supervisor.h"
 #include "actors/cluster/operator_reports.h"
 #include "actors/cluster/published_actors.h"
+#include "actors/cluster/reservation.h"
 #include "actors/cluster/revocable_target.h"
 #include "actors/cluster/run_events.h"
 #include "actors/cluster/spawn_options.h"
+#include "actors/cluster/spawner.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/head_notifications.h"
 #include "actors/head/run_messages.h"
@@ -89,13 +95,15 @@ class Cluster final {
   void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
                       Nanoseconds within);
 
-  /// Starts one device process per rank, and an actor T in each, constructed with (Context&,
-  /// args...).
+  /// Spawns an actor T per rank, constructed with (Context&, args...): in a device process each if
+  /// they need devices, else as SpawnOptions::process says.
   ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
-  ///                                          {.place = {{"worker0"}}}, config);
-  /// The actors and their processes end when the ActorMesh is destroyed. In a driver that was
-  /// started again, a mesh with a restart policy is the one that its predecessor left, with its
-  /// state; lost actors of it are restarted. Throws the errors of Head::spawn.
+  ///                                          {.place = {{"worker0"}}, .needs = {.devices = 1}},
+  ///                                          config);
+  /// The actors, and the processes that they do not share, end when the ActorMesh is destroyed. In
+  /// a driver that was started again, a supervised mesh (SpawnOptions::supervised()) is the one
+  /// that its predecessor left, with its state. Lost actors of it are restarted; if the policy
+  /// restarts none, all are new. Throws the errors of Head::spawn.
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const SpawnOptions& options,
                      Args&&... args) {
@@ -116,20 +124,34 @@ class Cluster final {
     const SpawnResult spawned = spawn_or_find(key, std::move(wanted), options);
     if (spawned.other) return use_existing<T>(*spawned.other);
     ActorMesh<T> mesh(system_.handle_of<T>(spawned.own));
-    mesh.on_stopping([this, own = key] { supervisor_.end(own); });
+    mesh.on_stopping([this, own = key] { stopping(own); });
     mesh.on_stopped([this, own = key] { release_last(own); });
     return mesh;
   }
   /// Like spawn(), for a class of actors that only the device processes know. The caller stops the
-  /// actors, by their name.
-  SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
+  /// actors, by their name. `child`: see ChildActors; 0 for others.
+  SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options,
+                             ChildActors::Id child = 0);
 
-  /// Stops the actors of a name that this object has spawned. Blocks until they have ended. Throws
-  /// Error(kNotFound) if there are none.
+  /// Reserves bundles of resources, all or none, for meshes to come. Blocks up to `within` until
+  /// others free them; kNoDeadline: ten years. `where`: hosts, labels and strategy; without a
+  /// strategy pack() if a bundle has devices, else spread(). First come, first served; see
+  /// Reservations. The reservation that the predecessor of a restarted driver left under that name
+  /// is taken over if it has the same bundles. Throws Error(kResourceExhausted) at once, with the
+  /// table of hosts, if the present hosts could not hold the bundles even without other users,
+  /// Error(kDeadlineExceeded) with the reason after `within`, and Error(kAlreadyExists) if this
+  /// program has one of that name.
+  ///   auto room = cluster.reserve("room", {{.devices = 1}, {.cpus = 2}}, spread());
+  Reservation reserve(const std::string& name, std::vector<Resources> bundles,
+                      const MeshPlacement& where = {},
+                      Nanoseconds within = std::chrono::minutes(1));
+
+  /// Stops the actors of a name that this object has spawned, after their children. Blocks until
+  /// they have ended. Throws Error(kNotFound) if there are none.
   void stop_actors(const std::string& name);
   /// Releases the mesh of that name that the predecessor of a restarted owner left, unless it was
-  /// adopted.
-  void release_inherited(const std::string& name);
+  /// adopted. Calls `before` first, if there is one; if that throws, the mesh stays inherited.
+  void release_inherited(const std::string& name, const std::function<void()>& before = nullptr);
 
   /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
   /// is there. Throws Error(kNotFound) after `within`; see System::find().
@@ -160,19 +182,26 @@ class Cluster final {
   };
   /// Starts the next epoch of a mesh. Its live actors continue; other ranks get new processes, on
   /// the hosts of `where` (spares last), and actors constructed with `args`. `broken`: live ranks
-  /// that are replaced, too. Throws the errors of Head::renew, and of the new actors; `key` is
-  /// already the new one then.
+  /// that are replaced, too. For meshes with devices. Throws the errors of Head::renew, and of the
+  /// new actors; `key` is already the new one then.
   template <typename T, typename... Args>
   RenewResult renew(ActorMesh<T>& mesh, MeshKey& key, const MeshPlacement& where,
                     const std::set<std::uint32_t>& broken, Args&&... args) {
-    Replaced replaced = replace(key, mesh.shape(), where, broken);
+    Replaced replaced =
+        replace(key, mesh.shape(), {.place = where, .needs = {.devices = 1}}, broken);
     key = replaced.key;
+    mesh.on_stopping([this, key] { stopping(key); });
     mesh.on_stopped([this, key] { release_last(key); });
     publish(key, mesh);
     if (!replaced.renewed.missing.empty()) return std::move(replaced.renewed);
+    const std::vector<ActorAddress> before = mesh.addresses();
+    std::vector<ActorAddress> ended;
     for (std::size_t rank = 0; rank < replaced.processes.size(); ++rank)
-      if (replaced.processes[rank].id != mesh.addresses()[rank].process.id)
+      if (replaced.processes[rank].id != before[rank].process.id) {
         replaced.renewed.fresh.insert(static_cast<std::uint32_t>(rank));
+        ended.push_back(before[rank]);
+      }
+    end_children(ended);
     mesh.renew(
         system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
     publish(key, mesh);
@@ -188,8 +217,10 @@ class Cluster final {
     if (!left) return std::nullopt;
     key = left->key;
     ActorMesh<T> mesh = system_.adopt_mesh<T>(name, shape, left->processes);
+    mesh.on_stopping([this, key = left->key] { stopping(key); });
     mesh.on_stopped([this, key = left->key] { release_last(key); });
     publish(key, mesh);
+    adopt_children(mesh.addresses());
     return mesh;
   }
 
@@ -240,7 +271,8 @@ class Cluster final {
   };
   /// Returns whether a mesh of that name that this owner has has failed.
   bool has_failed(const std::string& name) const;
-  SpawnResult spawn_or_find(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options);
+  SpawnResult spawn_or_find(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options,
+                            ChildActors::Id child = 0);
   /// Returns the actors of a name, after waiting for them; nullopt if there are none. Throws
   /// Error(kFailedPrecondition) if their shape differs from `wanted`.
   std::optional<OtherActors> find_existing(const std::string& name, const SpawnedActors& wanted,
@@ -254,18 +286,26 @@ class Cluster final {
   }
   /// Asks the owner of a name to stop its actors. Blocks until the actors have ended.
   void request_stop(const std::string& name);
-  Acquired acquire(const std::string& name, const MeshShape& shape, const MeshPlacement& where);
+  Acquired acquire(const std::string& name, const MeshShape& shape, const SpawnOptions& options,
+                   ChildActors::Id child = 0);
+  /// Adopts the mesh of that name that a predecessor left. Returns nullopt if a new one has to be
+  /// spawned: there is none, or it has lost actors and the policy restarts none.
+  std::optional<SpawnedActors> adopt_left(MeshKey& key, const SpawnedActors& wanted,
+                                          const SpawnOptions& options);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
     std::vector<ProcessRef> processes;
     RenewResult renewed;
   };
-  Replaced replace(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
+  Replaced replace(const MeshKey& key, const MeshShape& shape, const SpawnOptions& options,
                    const std::set<std::uint32_t>& broken);
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
-                         const MeshPlacement& where) const;
+                         const SpawnOptions& options) const;
   void release(const MeshKey& key);
+  void release_reservation(const MeshKey& key);
+  /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
+  void stop_in_shared_processes(const MeshProcesses& mesh);
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
@@ -275,6 +315,38 @@ class Cluster final {
   MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
   void release_last(const MeshKey& spawned);
+  /// Ends restarts and children of a mesh that is about to be stopped.
+  void stopping(const MeshKey& spawned);
+  // Actors that actors spawn (cluster_children.cc). These functions block.
+  ActorRef<Spawner> host_child_spawner();
+  SpawnOptions child_options(const ChildSpawn& request);
+  SpawnedChild spawn_child(const ChildSpawn& request, const std::stop_token& cancelled);
+  /// Releases what the predecessor has left under the name of a child, unless another actor has
+  /// spawned it. Returns whether one has.
+  bool is_inherited_by_other(const ChildSpawn& request);
+  /// Notes that children run. Returns false if they have to be stopped.
+  bool finish_child(ChildActors::Id child, const NamedActors& actors);
+  /// Stops children as their parent asks.
+  void stop_child(const ChildStop& request);
+  /// Stops actors, unless another thread has stopped them.
+  void stop_child_actors(const std::string& name);
+  /// Removes children that have ended, and tells the processes of their parents.
+  void forget_children(const std::string& name);
+  /// Returns whether all these actors have ended themselves, or are given up.
+  bool have_ended(const NamedActors& actors) const;
+  /// Stops the children of actors that end, in reverse order of their spawns.
+  void end_children(const std::vector<ActorAddress>& parents);
+  void end_children_of(const MeshKey& mesh);
+  void end_all_children();
+  void parent_ended(const ActorAddress& parent);
+  /// Has the children of an actor that has ended itself stopped, and its processes if it is a child
+  /// itself. Does not block.
+  void actor_exited(const ActorAddress& actor);
+  /// Tells the spawner of actors in exited_, until a thread has taken them.
+  void tell_exited();
+  /// Adopts the children of adopted actors.
+  void adopt_children(const std::vector<ActorAddress>& parents);
+  void adopt_child(const ChildSpawn& request);
   /// Fails a mesh that is not restarted again.
   void supervised_mesh_failed(const Incident& incident, const Error& error);
   void mesh_failed(const MeshFailure& failure);
@@ -288,10 +360,17 @@ class Cluster final {
   void end_own_actors();
   void head_away(const std::string& how);
   void head_back(const JoinReply& joined, Nanoseconds away);
-  MeshProcesses spawn_processes(const MeshRequest& request);
+  MeshProcesses spawn_processes(const MeshRequest& request, ChildActors::Id child);
   /// Reports the end to the agents, which end this owner's processes and tell the next head.
   void report_end_to_agents(const RunResult& end);
   void report_peer_loss(const ProcessRef& peer, const std::string& how);
+  /// Returns whether the death of a process of a mesh concerns that mesh alone.
+  bool fails_alone(const MeshKey& key) const;
+  /// Handles the failure of a mesh that the supervisor restarts, or gives up.
+  void supervised_processes_died(const MeshKey& key, const MeshFailure& failure);
+  /// Returns the actors of a mesh, as last published; only those in `processes` if that is given.
+  std::vector<ActorAddress> actors_of(const std::string& mesh,
+                                      const std::vector<ProcessId>* processes) const;
   /// Records the loss of a process if it is a device of a mesh that this owner holds.
   void record_loss(ProcessId process);
   /// Reports a silent device process to the head, unless its agent does.
@@ -311,6 +390,7 @@ class Cluster final {
   std::string binary_sha256_;
 
   MeshRegistry meshes_;
+  HeldReservations reservations_;
   FailureRecord failures_;
   OperatorReports reports_;
   std::atomic<bool> end_reported_ = false;
@@ -319,9 +399,16 @@ class Cluster final {
   LeavingHosts leaving_;
   PublishedActors published_;
   ActorRef<Directory> directory_;
+  // Used by the threads of the members below.
+  ChildActors children_;
+  Mutex exited_mutex_;
+  std::vector<ActorAddress> exited_;  // guarded: actors that parent_ended() has to end
+  bool exited_told_ = false;          // guarded: tell_exited() is called until there are none
+  ActorRef<Spawner> spawner_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;
-  BlockingWork stops_;  // stop_published()
+  BlockingWork stops_;       // stop_published()
+  BlockingWork child_work_;  // of spawner_
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

@@ -20,6 +20,13 @@ constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
 /// explains.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
 
+/// Returns whether all processes of an incident are known, and have no device.
+bool is_without_devices(const Incident& incident) {
+  return std::ranges::all_of(incident.failures, [](const ProcessFailure& failure) {
+    return !failure.is_whole_mesh() && failure.device == kNoDevice;
+  });
+}
+
 }  // namespace
 
 /// Actions of the supervisor on its cluster.
@@ -27,12 +34,12 @@ class Cluster::Actions final : public SupervisorActions {
  public:
   explicit Actions(Cluster& cluster) : cluster_(cluster) {}
 
-  Renewed renew(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
+  Renewed renew(const MeshKey& key, const MeshShape& shape, const SpawnOptions& options,
                 const std::set<std::uint32_t>& broken) override {
     // Throws at once if the head is away. The supervisor, which can be interrupted, waits.
     (void)cluster_.head_.reach({});
     try {
-      Replaced replaced = cluster_.replace(key, shape, where, broken);
+      Replaced replaced = cluster_.replace(key, shape, options, broken);
       const RenewResult& result = replaced.renewed;
       return {replaced.key, std::move(replaced.processes), result.missing,
               Error(result.code,
@@ -41,13 +48,16 @@ class Cluster::Actions final : public SupervisorActions {
       if (error.code() != ErrorCode::kNotFound) throw;
     }
     // The head has released the mesh while this process was not connected.
-    cluster_.meshes_.remove(key);
-    Acquired acquired = cluster_.acquire(key.name, shape, where);
-    return {acquired.key, std::move(acquired.processes), {}};
+    if (const auto released = cluster_.meshes_.remove(key))
+      cluster_.stop_in_shared_processes(*released);
+    Acquired acquired = cluster_.acquire(key.name, shape, options);
+    Renewed renewed{acquired.key, std::move(acquired.processes), {}};
+    renewed.has_lost_all = true;
+    return renewed;
   }
   SpawnedActors respawn(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
-                        const RestartInfo& info) override {
-    SpawnedActors spawned = cluster_.system_.spawn_actors(actors, processes, info);
+                        const RestartInfo& info, const std::set<std::uint32_t>& again) override {
+    SpawnedActors spawned = cluster_.system_.spawn_actors(actors, processes, info, again);
     cluster_.published_.republish(spawned);
     return spawned;
   }
@@ -62,6 +72,9 @@ class Cluster::Actions final : public SupervisorActions {
   }
   bool has_ended(const ActorAddress& actor) const override {
     return cluster_.system_.has_ended(actor);
+  }
+  void end_children(const std::vector<ActorAddress>& parents) override {
+    cluster_.end_children(parents);
   }
   void give_up(const Incident& incident, const Error& error) override {
     cluster_.supervised_mesh_failed(incident, error);
@@ -114,7 +127,9 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
 
 void Cluster::release_last(const MeshKey& spawned) {
   published_.withdraw(spawned);
-  release(supervisor_.forget(spawned).value_or(spawned));
+  // The head reports deaths in it until it has released it.
+  release(supervisor_.present_key(spawned).value_or(spawned));
+  supervisor_.forget(spawned);
   // Nobody finds the name once the actors have ended.
   published_.wait_until_confirmed();
 }
@@ -123,16 +138,47 @@ void Cluster::supervised_mesh_failed(const Incident& incident, const Error& erro
   // Other meshes, and later spawns, are not touched.
   failures_.record(incident, [] { return false; });
   const MeshKey key{incident.mesh, incident.epoch};
-  if (const auto published = published_.find(key.name)) {
-    // Actors of the cluster have no handle here that releases their devices.
-    if (options_.is_keeper)
+  const std::vector<ActorAddress> actors = actors_of(key.name, nullptr);
+  const auto published = published_.find(key.name);
+  if (published) {
+    // Children, and actors of the cluster, have no handle here that releases their devices.
+    if (children_.contains(key.name))
+      (void)spawner_.within(kNoDeadline)
+          .tell<&Spawner::parent_ended>(published->actors.addresses.front());
+    else if (options_.is_keeper)
       watcher_.within(kNoDeadline).tell<&HeadNotifications::stop_actors>(key.name);
     else published_.withdraw(published->key);
   }
-  for (const MeshProcesses& mesh : meshes_.meshes())
-    if (mesh.key.name == key.name)
-      for (const DeviceProcess& member : mesh.processes)
-        system_.declare_dead(member.process.id, error);
+  for (const MeshProcesses& mesh : meshes_.meshes()) {
+    if (mesh.key.name != key.name) continue;
+    // Actors of other meshes live in the processes.
+    if (mesh.process == ActorProcess::kShared) {
+      system_.fail_calls(actors, error);
+      continue;
+    }
+    for (const DeviceProcess& member : mesh.processes)
+      system_.declare_dead(member.process.id, error);
+  }
+  if (published) end_children(published->actors.addresses);
+}
+
+std::vector<ActorAddress> Cluster::actors_of(const std::string& mesh,
+                                             const std::vector<ProcessId>* processes) const {
+  const auto published = published_.find(mesh);
+  if (!published) return {};
+  std::vector<ActorAddress> actors = published->actors.addresses;
+  if (processes != nullptr)
+    std::erase_if(actors, [&](const ActorAddress& actor) {
+      return std::ranges::find(*processes, actor.process.id) == processes->end();
+    });
+  return actors;
+}
+
+bool Cluster::fails_alone(const MeshKey& key) const {
+  if (supervisor_.supervises(key)) return true;
+  // Not spawned again yet by a driver that was started again, or under construction.
+  const auto first = meshes_.device(key, 0);
+  return first && first->place.device == kNoDevice;
 }
 
 void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
@@ -140,9 +186,9 @@ void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
 }
 
 void Cluster::record_loss(ProcessId process) {
-  const auto member = meshes_.find(process);
-  if (member && !supervisor_.supervises(member->mesh))
-    failures_.record_lost_device(member->mesh, [&] { return meshes_.find(process).has_value(); });
+  for (const auto& member : meshes_.find(process))
+    if (!fails_alone(member.mesh))
+      failures_.record_lost_device(member.mesh, [&] { return !meshes_.find(process).empty(); });
 }
 
 void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
@@ -154,8 +200,12 @@ void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
 }
 
 void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
-  const auto member = meshes_.find(process);
-  if (!member || failures_.has_failed(member->mesh)) return;
+  // The head knows all meshes of the process.
+  const auto members = meshes_.find(process);
+  const auto member = std::ranges::find_if(members, [this](const MeshRegistry::MeshMember& each) {
+    return !failures_.has_failed(each.mesh);
+  });
+  if (member == members.end()) return;
   const DeviceProcess& device = member->device;
   DeathReport report{member->mesh, device.rank, device.place.device, {}};
   report.evidence.has_parent_report = true;
@@ -176,16 +226,15 @@ void Cluster::rethrow(const MeshKey& key, const Error& error) {
 void Cluster::mesh_failed(const MeshFailure& failure) {
   const Error error = failure.incident.error();
   const MeshKey key{failure.incident.mesh, failure.incident.epoch};
-  if (supervisor_.supervises(key)) {
-    if (failures_.record(failure.incident, [] { return false; }))
-      reports_.add(RunEvent::of(failure.incident));
-    for (const ProcessId process : failure.dead) {
-      system_.confirm_deaths_of(process);
-      system_.declare_dead(process, error);
-    }
-    supervisor_.failed(failure);
+  // This owner may not hold the mesh: it is being spawned, or released.
+  if (fails_alone(key) || is_without_devices(failure.incident)) {
+    supervised_processes_died(key, failure);
     return;
   }
+  for (const ProcessId process : failure.dead)
+    if (children_.has_children(process))
+      (void)spawner_.within(kNoDeadline)
+          .tell<&Spawner::parent_ended>(ActorAddress{{process, "", {}}, kNoActor, ""});
   const bool survives = failures_.survives_deaths();
   // Done before the owner learns of the failure and makes other calls.
   if (survives) fail_dead(error, failure);
@@ -195,6 +244,24 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
   reports_.add(RunEvent::of(failure.incident));
   if (!survives)
     fail_meshes(error, failures_.scope() == FailureScope::kOneMesh ? &failure : nullptr);
+}
+
+void Cluster::supervised_processes_died(const MeshKey& key, const MeshFailure& failure) {
+  const Error error = failure.incident.error();
+  if (failures_.record(failure.incident, [] { return false; }))
+    reports_.add(RunEvent::of(failure.incident));
+  for (const ProcessId process : failure.dead) system_.confirm_deaths_of(process);
+  // The calls of each mesh fail with its own incident.
+  system_.declare_dead(actors_of(key.name, &failure.dead), error);
+  for (const ProcessId process : failure.dead) {
+    const auto members = meshes_.find(process);
+    // The report about the last mesh with actors in a shared process follows at once.
+    if (std::ranges::all_of(members, [&](const MeshRegistry::MeshMember& member) {
+          return member.mesh.name == key.name || failures_.has_failed(member.mesh);
+        }))
+      system_.declare_dead(process, error);
+  }
+  supervisor_.failed(failure);
 }
 
 void Cluster::lost(const Error& error) {
@@ -216,7 +283,7 @@ void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
   for (const MeshProcesses& mesh : meshes) {
     if (failures_.scope() == FailureScope::kOneMesh && mesh.key != failed) continue;
     for (const DeviceProcess& member : mesh.processes)
-      if (!supervisor_.supervises(mesh.key) && !dead.contains(member.process.id))
+      if (!fails_alone(mesh.key) && !dead.contains(member.process.id))
         system_.fail_calls(member.process.id, error);
   }
 }
@@ -226,7 +293,7 @@ void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
   if (only != nullptr) processes = only->mesh_processes;
   else
     for (const MeshProcesses& mesh : meshes_.meshes())
-      if (!supervisor_.supervises(mesh.key) || failures_.is_cluster_lost())
+      if (!fails_alone(mesh.key) || failures_.is_cluster_lost())
         for (const DeviceProcess& member : mesh.processes) processes.push_back(member.process.id);
   for (const ProcessId process : processes) system_.declare_dead(process, error);
 }

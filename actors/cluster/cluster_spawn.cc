@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/cluster/cluster.h"
+#include "actors/cluster/described_spawn.h"
 #include "actors/cluster/keeper.h"
 
 namespace weft::actors {
@@ -27,6 +28,12 @@ std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
   return addresses;
 }
 
+std::vector<ActorAddress> actor_addresses(const SpawnedActors& actors) {
+  std::vector<ActorAddress> addresses;
+  for (const auto& actor : actors.addresses) addresses.push_back(*actor);
+  return addresses;
+}
+
 /// Throws Error(kFailedPrecondition) if existing actors have another shape than is wanted.
 void check_shape(const NamedActors& existing, const SpawnedActors& wanted) {
   if (existing.shape == wanted.shape) return;
@@ -38,10 +45,13 @@ void check_shape(const NamedActors& existing, const SpawnedActors& wanted) {
 
 }  // namespace
 
-MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
+MeshProcesses Cluster::spawn_processes(const MeshRequest& request, ChildActors::Id child) {
   // Processes whose answer was lost are released when this program reconnects.
   return head_.ask<MeshProcesses>(
       kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
+        if (children_.is_abandoned(child))
+          throw_error(ErrorCode::kFailedPrecondition, "the actor that spawns '{}' has ended",
+                      request.mesh);
         MeshProcesses started = head.call<&Head::spawn>(request).get();
         // After a loss, this program may have told the head that it does not have the mesh.
         if (!meshes_.add_if([&] { return head_.losses() == losses; }, started))
@@ -50,20 +60,48 @@ MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
       });
 }
 
-SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted,
-                                    const SpawnOptions& options) {
-  const auto left =
-      options.supervised() ? adopt_processes(wanted.name, wanted.shape.size()) : std::nullopt;
-  const Acquired acquired = left ? *left : acquire(wanted.name, wanted.shape, options.place);
+SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options,
+                                    ChildActors::Id child) {
+  if (options.shares_processes()) wanted.thread = ActorThread::kShared;
+  if (options.supervised())
+    if (auto adopted = adopt_left(key, wanted, options)) return std::move(*adopted);
+  const Acquired acquired = acquire(wanted.name, wanted.shape, options, child);
   key = acquired.key;
   if (options.supervised()) supervisor_.add(key, options);
   std::optional<Error> problem;
   try {
-    SpawnedActors actors = left ? system_.adopt_actors(std::move(wanted), acquired.processes)
-                                : system_.spawn_actors(std::move(wanted), acquired.processes);
+    SpawnedActors actors = system_.spawn_actors(std::move(wanted), acquired.processes);
     if (options.supervised()) return supervise(key, std::move(actors));
     published_.publish(key, actors);
     return actors;
+  } catch (const Error& error) {
+    problem = error;
+  }
+  rethrow(key, *problem);
+}
+
+std::optional<SpawnedActors> Cluster::adopt_left(MeshKey& key, const SpawnedActors& wanted,
+                                                 const SpawnOptions& options) {
+  const auto left = adopt_processes(wanted.name, wanted.shape.size());
+  if (!left) return std::nullopt;
+  key = left->key;
+  supervisor_.add(key, options);
+  std::optional<Error> problem;
+  try {
+    SpawnedActors actors = system_.adopt_actors(wanted, left->processes);
+    const bool has_lost = std::ranges::any_of(
+        actors.addresses, [](const auto& actor) { return actor->actor == kNoActor; });
+    if (!has_lost || options.decide || options.policy() != OnFailure::kEscalate) {
+      actors = supervise(key, std::move(actors));
+      adopt_children(actor_addresses(actors));
+      return actors;
+    }
+    // The children of those that live have no parent among the actors that are spawned next.
+    const std::vector<ActorAddress> former = actor_addresses(actors);
+    adopt_children(former);
+    end_children(former);
+    release_last(key);
+    return std::nullopt;
   } catch (const Error& error) {
     problem = error;
   }
@@ -77,7 +115,7 @@ bool Cluster::has_failed(const std::string& name) const {
 }
 
 Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
-                                            const SpawnOptions& options) {
+                                            const SpawnOptions& options, ChildActors::Id child) {
   const bool keeps = options.lifetime == Lifetime::kCluster;
   const bool uses = options.if_exists == IfExists::kUse;
   const std::string name = keeps ? fmt::format("{}/{}", kKeeperName, wanted.name) : wanted.name;
@@ -92,7 +130,7 @@ Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
   }
   try {
     if (keeps) return {{}, OtherActors{name, keep(wanted, options)}};
-    return {spawn_actors(key, wanted, options), {}};
+    return {spawn_actors(key, wanted, options, child), {}};
   } catch (const Error& error) {
     // The name of a mesh that was given up does not come back.
     if (!uses || error.code() != ErrorCode::kAlreadyExists || (!keeps && has_failed(wanted.name)))
@@ -106,26 +144,22 @@ Cluster::SpawnResult Cluster::spawn_or_find(MeshKey& key, SpawnedActors wanted,
 }
 
 NamedActors Cluster::keep(const SpawnedActors& wanted, const SpawnOptions& options) {
-  if (options.decide || !options.place.places.empty())
-    throw_error(ErrorCode::kInvalidArgument,
-                "{}: `decide` and the devices of `place` are of this program, and cannot go with "
-                ".lifetime = kCluster; use .on_failure and the hosts of `place`",
-                wanted.name);
-  const MeshRequest request = request_of(wanted.name, wanted.shape, options.place);
+  if (options.decide || !options.place.places.empty() || !options.place.reservation.name.empty())
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "{}: `decide`, and the devices and reservation of `place`, are of this program, and "
+        "cannot go with .lifetime = kCluster; use .on_failure and the hosts of `place`",
+        wanted.name);
+  const MeshRequest request = request_of(wanted.name, wanted.shape, options);
   const OnFailure policy =
       options.on_failure == OnFailure::kUnspecified ? OnFailure::kOneForOne : options.on_failure;
-  const KeptActors actors{wanted.name,
-                          wanted.interface,
-                          wanted.shape,
-                          wanted.arguments,
-                          static_cast<std::uint8_t>(policy),
-                          options.restarts.value_or(SpawnOptions::kDefaultRestarts),
-                          std::int64_t{options.within.count()},
-                          request.hosts,
-                          request.binary,
-                          request.binary_sha256,
-                          request.environment,
-                          request.memory_cap};
+  SpawnDescription actors = describe_spawn(wanted, options);
+  actors.mesh.binary = request.binary;
+  actors.mesh.binary_sha256 = request.binary_sha256;
+  actors.mesh.environment = request.environment;
+  actors.mesh.memory_cap = request.memory_cap;
+  actors.on_failure = static_cast<std::uint8_t>(policy);
+  actors.restarts = options.restarts.value_or(SpawnOptions::kDefaultRestarts);
   return head_.ask<NamedActors>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     const ProcessRef keeper = head.call<&Head::keeper>().get();
     return system_.named<KeeperActor>(keeper, "keeper")
@@ -175,7 +209,7 @@ void Cluster::stop_actors(const std::string& name) {
   const auto published = published_.find(name);
   if (!published)
     throw_error(ErrorCode::kNotFound, "{} has no actors named '{}' any more", options_.name, name);
-  supervisor_.end(published->key);
+  stopping(published->key);
   const auto last = published_.find(name);
   if (!last || last->key != published->key) return;
   std::vector<std::shared_ptr<CallState>> stops;
@@ -184,16 +218,33 @@ void Cluster::stop_actors(const std::string& name) {
         system_.stop_actor(std::make_shared<const ActorAddress>(actor), kStopActorsWithin));
   for (const auto& stop : stops) stop->wait_until(TimePoint::max());
   release_last(published->key);
+  forget_children(name);
 }
 
-void Cluster::release_inherited(const std::string& name) {
-  if (const auto left = meshes_.take_inherited(name)) release(left->key);
+void Cluster::stopping(const MeshKey& spawned) {
+  supervisor_.end(spawned);
+  end_children_of(spawned);
+}
+
+void Cluster::release_inherited(const std::string& name, const std::function<void()>& before) {
+  const auto left = meshes_.take_inherited(name);
+  if (!left) return;
+  try {
+    if (before) before();
+  } catch (...) {
+    meshes_.add_inherited(*left);
+    throw;
+  }
+  release(left->key);
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
-                                   const MeshPlacement& where) {
+                                   const SpawnOptions& options, ChildActors::Id child) {
   failures_.check_spawn();
-  const MeshProcesses started = spawn_processes(request_of(name, shape, where));
+  const MeshProcesses started = spawn_processes(request_of(name, shape, options), child);
+  // A predecessor may have left actors of that name, which the head did not know.
+  if (options_.is_keeper || options_.description.restart_count > 0)
+    stop_in_shared_processes(started);
   if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
   return {started.key, addresses_of(started)};
 }
@@ -208,13 +259,19 @@ std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& nam
 }
 
 MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
-                                const MeshPlacement& where) const {
+                                const SpawnOptions& options) const {
+  const MeshPlacement& where = options.place;
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(),
                              where.environment.end());
   request.memory_cap = options_.memory_cap;
   request.places = where.places;
   request.run = system_.options().run;
+  request.needs = options.needs;
+  request.process = options.process;
+  request.strategy = where.strategy;
+  request.labels = where.labels;
+  request.reservation = where.reservation;
   if (where.executable) {
     request.binary = where.executable->path;
     request.binary_sha256 = where.executable->sha256;
@@ -224,13 +281,15 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
 }
 
 Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
-                                   const MeshPlacement& where,
+                                   const SpawnOptions& options,
                                    const std::set<std::uint32_t>& broken) {
   const MeshRenewal renewal{
-      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
+      key, request_of(key.name, shape, options), {broken.begin(), broken.end()}};
+  const ActorProcess sharing =
+      options.shares_processes() ? ActorProcess::kShared : ActorProcess::kOwn;
   return head_.ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
-    const MeshProcesses members{mesh.key, mesh.processes};
+    const MeshProcesses members{mesh.key, mesh.processes, sharing};
     meshes_.replace(key, members);
     Replaced replaced{mesh.key, addresses_of(members), {{}, {}, mesh.problem, mesh.code}};
     for (const DeviceProcess& process : mesh.processes)
@@ -239,10 +298,24 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
   });
 }
 
+void Cluster::stop_in_shared_processes(const MeshProcesses& mesh) {
+  if (mesh.process != ActorProcess::kShared) return;
+  std::map<ProcessId, ProcessRef> processes;
+  for (const DeviceProcess& member : mesh.processes)
+    if (member.process.id != ProcessId()) processes.emplace(member.process.id, member.process);
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const auto& entry : processes)
+    stops.push_back(system_.stop_actors_of(entry.second, mesh.key.name, kStopActorsWithin));
+  // A process that does not answer has died, or its handlers do not end.
+  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+}
+
 void Cluster::release(const MeshKey& key) {
   // After the release nobody would report why a device of the mesh was lost.
   failures_.wait_for_explanation();
-  if (!meshes_.remove(key) || failures_.is_cluster_lost()) return;
+  const auto mesh = meshes_.remove(key);
+  if (!mesh || failures_.is_cluster_lost()) return;
+  stop_in_shared_processes(*mesh);
   try {
     head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
   } catch (const Error&) {

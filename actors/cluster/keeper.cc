@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/described_spawn.h"
 #include "actors/head/actor_messages.h"
 #include "actors/net/network.h"
 
@@ -29,24 +30,13 @@ ClusterOptions cluster_options() {
   return options;
 }
 
-SpawnOptions options_of(const KeptActors& actors) {
-  SpawnOptions options;
-  options.on_failure = static_cast<OnFailure>(actors.on_failure);
-  options.restarts = actors.restarts;
-  options.within = Nanoseconds(actors.within_ns);
-  options.place.hosts = actors.hosts;
-  options.place.environment = actors.environment;
-  options.place.executable = {actors.binary, actors.binary_sha256, actors.memory_cap};
-  return options;
-}
-
 }  // namespace
 
-task<NamedActors> KeeperActor::spawn(KeptActors actors) {
+task<NamedActors> KeeperActor::spawn(SpawnDescription actors) {
   const auto spawned = std::make_shared<NamedActors>();  // the handler may be cancelled
-  auto spawning = work_.run(context_, "keep " + actors.name, [&keeper = keeper_, actors, spawned] {
-    *spawned = keeper.spawn(actors);
-  });
+  auto spawning =
+      work_.run(context_, "keep " + actors.name(),
+                [&keeper = keeper_, actors, spawned] { *spawned = keeper.spawn(actors); });
   co_await spawning;
   co_return std::move(*spawned);
 }
@@ -110,25 +100,41 @@ void Keeper::resume() {
   wait = kFirstRetryAfter;
   while (true) {
     start_left();
+    const bool discarded = discard_unrecorded();
     {
       const std::lock_guard lock(mutex_);
-      if (left_.empty()) return;
+      if (left_.empty() && discarded) break;
     }
     if (!wait_longer()) return;
   }
 }
 
+bool Keeper::discard_unrecorded() {
+  bool all = true;
+  // All that is recorded, and its children, has been adopted.
+  for (const std::string& name : cluster_->meshes().inherited_names()) {
+    try {
+      {
+        const std::lock_guard lock(mutex_);
+        if (left_.contains(name)) continue;
+      }
+      discard(name);
+    } catch (...) {
+      all = false;
+      system_.options().log.warning("{} cannot be ended yet: {}", name, current_error().describe());
+    }
+  }
+  return all;
+}
+
 bool Keeper::load() {
   try {
-    const auto kept = cluster_->head().ask<std::vector<KeptActors>>(
+    const auto kept = cluster_->head().ask<std::vector<SpawnDescription>>(
         kHeadAnswersWithin, [](const ActorRef<Head>& head, std::uint64_t) {
           return head.call<&Head::kept_actors>().get();
         });
-    std::map<std::string, KeptActors> left;
-    for (const KeptActors& actors : kept) left.emplace(actors.name, actors);
-    // The former head died before it recorded these.
-    for (const std::string& name : cluster_->meshes().inherited_names())
-      if (!left.contains(name)) discard(name);
+    std::map<std::string, SpawnDescription> left;
+    for (const SpawnDescription& actors : kept) left.emplace(actors.name(), actors);
     const std::lock_guard lock(mutex_);
     left_ = std::move(left);
     loaded_ = true;
@@ -161,7 +167,7 @@ void Keeper::start_left() {
 }
 
 void Keeper::start_left(const std::string& name) {
-  KeptActors actors;
+  SpawnDescription actors;
   {
     const std::lock_guard lock(mutex_);
     const auto found = left_.find(name);
@@ -177,31 +183,34 @@ void Keeper::start_left(const std::string& name) {
   cluster_->stop_actors(name);  // forget() was called meanwhile
 }
 
-NamedActors Keeper::start(const KeptActors& actors) {
+NamedActors Keeper::start(const SpawnDescription& actors) {
   MeshKey ignored;
-  const SpawnedActors spawned = cluster_->spawn_actors(
-      ignored, {actors.interface, actors.name, actors.shape, actors.arguments}, options_of(actors));
+  const SpawnedActors spawned =
+      cluster_->spawn_actors(ignored, wanted_actors(actors), options_of(actors));
   return named_actors(system_, spawned);
 }
 
-void Keeper::record(const KeptActors& actors) {
+void Keeper::record(const SpawnDescription& actors) {
   cluster_->head().ask<bool>(kHeadAnswersWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     head.call<&Head::keep_actors>(actors).get();
     return true;
   });
 }
 
-NamedActors Keeper::spawn(const KeptActors& actors) {
+NamedActors Keeper::spawn(const SpawnDescription& actors) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return loaded_ || stopping_; });
     if (stopping_) throw_error(ErrorCode::kCancelled, "the head ends");
-    if (left_.contains(actors.name) || starting_ == actors.name || ending_.contains(actors.name))
+    if (left_.contains(actors.name()) || starting_ == actors.name() ||
+        ending_.contains(actors.name()))
       throw_error(ErrorCode::kAlreadyExists,
                   "{} has actors named '{}' already, which the head is about to restart or end; "
                   "take another name, or end them: weft actors stop {}/{}",
-                  kKeeperName, actors.name, kKeeperName, actors.name);
+                  kKeeperName, actors.name(), kKeeperName, actors.name());
   }
+  // A former keeper has not recorded them.
+  discard(actors.name());
   NamedActors started = start(actors);
   std::optional<Error> problem;
   try {
@@ -212,7 +221,7 @@ NamedActors Keeper::spawn(const KeptActors& actors) {
   }
   // The next keeper knows only what is recorded.
   try {
-    cluster_->stop_actors(actors.name);
+    cluster_->stop_actors(actors.name());
   } catch (const Error&) {
     // An operator has stopped them meanwhile.
   }
@@ -238,7 +247,8 @@ void Keeper::forget(const std::string& name) {
     ending_.erase(*ended);
   };
   const std::unique_ptr<const std::string, decltype(end)> reserved(&name, end);
-  discard(name);
+  cluster_->release_inherited(name);
+  withdraw(name);
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kAttemptEndsWithin, [&] { return starting_ != name || stopping_; });
@@ -248,7 +258,11 @@ void Keeper::forget(const std::string& name) {
 }
 
 void Keeper::discard(const std::string& name) {
-  cluster_->release_inherited(name);
+  // Others can have the name once its processes are released.
+  cluster_->release_inherited(name, [&] { withdraw(name); });
+}
+
+void Keeper::withdraw(const std::string& name) {
   cluster_->head().ask<bool>(kHeadAnswersWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     head.call<&Head::publish_actors>(PublishActors{{}, {name}}).get();
     return true;

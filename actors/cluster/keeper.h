@@ -27,7 +27,7 @@ class KeeperActor final {
 
   /// Spawns actors that the cluster keeps until they are stopped. Throws the errors of
   /// Cluster::spawn().
-  task<NamedActors> spawn(KeptActors actors);
+  task<NamedActors> spawn(SpawnDescription actors);
 
   static constexpr auto endpoints =
       interface<"weft.keeper", 1>(on<&KeeperActor::spawn>("spawn", urgent));
@@ -62,7 +62,7 @@ class Keeper final {
   void stop();
   /// Spawns actors and records them. Throws the errors of Cluster::spawn(), and
   /// Error(kAlreadyExists) while resume() still has to spawn actors of that name.
-  NamedActors spawn(const KeptActors& actors);
+  NamedActors spawn(const SpawnDescription& actors);
 
  private:
   /// Reads the saved state into left_. Returns false if the head does not answer.
@@ -72,24 +72,29 @@ class Keeper final {
   void start_left(const std::string& name);
   /// Waits, at most for `time`. Returns false if stop() is called.
   bool pause(Nanoseconds time);
-  NamedActors start(const KeptActors& actors);
-  void record(const KeptActors& actors);
+  NamedActors start(const SpawnDescription& actors);
+  void record(const SpawnDescription& actors);
   /// Stops actors that may not be spawned yet. Throws Error(kNotFound) if there are none.
   void forget(const std::string& name);
-  /// Ends what the predecessor has left of actors that are not to be spawned.
+  /// Ends the actors that the predecessor has left and not recorded. Returns false if some have to
+  /// be tried again.
+  bool discard_unrecorded();
+  /// Ends what the predecessor has left under that name, if anything.
   void discard(const std::string& name);
+  /// Lets the head forget a name, and the record of its actors.
+  void withdraw(const std::string& name);
   /// Ends `actor_`.
   void end_actor();
 
   System system_;
   Mutex mutex_;
   Condition changed_;
-  bool ready_ = false;                      // guarded by mutex_: cluster_ is made
-  bool loaded_ = false;                     // guarded by mutex_: left_ is known
-  bool stopping_ = false;                   // guarded by mutex_
-  std::map<std::string, KeptActors> left_;  // guarded by mutex_: saved, and not spawned yet
-  std::string starting_;                    // guarded by mutex_: name that start_left() spawns
-  std::set<std::string> ending_;            // guarded by mutex_: names that forget() ends
+  bool ready_ = false;                            // guarded by mutex_: cluster_ is made
+  bool loaded_ = false;                           // guarded by mutex_: left_ is known
+  bool stopping_ = false;                         // guarded by mutex_
+  std::map<std::string, SpawnDescription> left_;  // guarded by mutex_: saved, and not spawned yet
+  std::string starting_;          // guarded by mutex_: name that start_left() spawns
+  std::set<std::string> ending_;  // guarded by mutex_: names that forget() ends
   ActorRef<KeeperActor> actor_;
   std::optional<Cluster> cluster_;
   // Declared last: its functions use the members above.

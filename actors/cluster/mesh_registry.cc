@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace weft::actors {
 
 void MeshRegistry::put(const MeshProcesses& mesh) {
-  meshes_[mesh.key] = mesh.processes;
+  meshes_[mesh.key] = mesh;
   for (const DeviceProcess& process : mesh.processes)
     if (process.agent.id != ProcessId()) agents_[process.place.host] = process.agent;
 }
@@ -27,7 +30,12 @@ std::optional<MeshProcesses> MeshRegistry::take_inherited(const std::string& nam
   const std::lock_guard lock(mutex_);
   const auto found = inherited_.extract(name);
   if (!found) return std::nullopt;
-  return MeshProcesses{found.mapped(), meshes_.at(found.mapped())};
+  return meshes_.at(found.mapped());
+}
+
+bool MeshRegistry::has_inherited(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return inherited_.contains(name);
 }
 
 std::vector<std::string> MeshRegistry::inherited_names() const {
@@ -43,9 +51,11 @@ void MeshRegistry::replace(const MeshKey& former, const MeshProcesses& mesh) {
   put(mesh);
 }
 
-bool MeshRegistry::remove(const MeshKey& mesh) {
+std::optional<MeshProcesses> MeshRegistry::remove(const MeshKey& mesh) {
   const std::lock_guard lock(mutex_);
-  return meshes_.erase(mesh) > 0;
+  auto found = meshes_.extract(mesh);
+  if (!found) return std::nullopt;
+  return std::move(found.mapped());
 }
 
 bool MeshRegistry::contains(const MeshKey& mesh) const {
@@ -56,14 +66,14 @@ bool MeshRegistry::contains(const MeshKey& mesh) const {
 std::vector<MeshKey> MeshRegistry::keys() const {
   const std::lock_guard lock(mutex_);
   std::vector<MeshKey> keys;
-  for (const auto& [key, processes] : meshes_) keys.push_back(key);
+  for (const auto& [key, mesh] : meshes_) keys.push_back(key);
   return keys;
 }
 
 std::vector<MeshProcesses> MeshRegistry::meshes() const {
   const std::lock_guard lock(mutex_);
   std::vector<MeshProcesses> meshes;
-  for (const auto& [key, processes] : meshes_) meshes.push_back({key, processes});
+  for (const auto& [key, mesh] : meshes_) meshes.push_back(mesh);
   return meshes;
 }
 
@@ -75,14 +85,14 @@ std::map<std::string, ProcessRef> MeshRegistry::agents() const {
 std::vector<HostDevice> MeshRegistry::places_of(const MeshKey& mesh) const {
   const std::lock_guard lock(mutex_);
   std::vector<HostDevice> places;
-  for (const DeviceProcess& process : meshes_.at(mesh)) places.push_back(process.place);
+  for (const DeviceProcess& process : meshes_.at(mesh).processes) places.push_back(process.place);
   return places;
 }
 
 std::set<std::uint32_t> MeshRegistry::missing_ranks(const MeshKey& mesh) const {
   const std::lock_guard lock(mutex_);
   std::set<std::uint32_t> missing;
-  for (const DeviceProcess& process : meshes_.at(mesh))
+  for (const DeviceProcess& process : meshes_.at(mesh).processes)
     if (process.process.id == ProcessId()) missing.insert(process.rank);
   return missing;
 }
@@ -90,22 +100,25 @@ std::set<std::uint32_t> MeshRegistry::missing_ranks(const MeshKey& mesh) const {
 std::optional<DeviceProcess> MeshRegistry::device(const MeshKey& mesh, std::uint32_t rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = meshes_.find(mesh);
-  if (found == meshes_.end() || rank >= found->second.size()) return std::nullopt;
-  return found->second[rank];
+  if (found == meshes_.end() || rank >= found->second.processes.size()) return std::nullopt;
+  return found->second.processes[rank];
 }
 
 std::string MeshRegistry::describe_device(const MeshKey& mesh, std::uint32_t rank) const {
   const auto found = device(mesh, rank);
   if (!found) return "an unknown device";
-  return fmt::format("{} device {} (pid {})", found->place.host, found->place.device, found->pid);
+  return fmt::format("{} (pid {})", found->place.text(), found->pid);
 }
 
-std::optional<MeshRegistry::MeshMember> MeshRegistry::find(ProcessId process) const {
+std::vector<MeshRegistry::MeshMember> MeshRegistry::find(ProcessId process) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [key, devices] : meshes_)
-    for (const DeviceProcess& device : devices)
-      if (device.process.id == process) return MeshMember{key, device};
-  return std::nullopt;
+  std::vector<MeshMember> members;
+  for (const auto& [key, mesh] : meshes_) {
+    const auto device = std::ranges::find_if(
+        mesh.processes, [&](const DeviceProcess& each) { return each.process.id == process; });
+    if (device != mesh.processes.end()) members.push_back({key, *device});
+  }
+  return members;
 }
 
 }  // namespace weft::actors

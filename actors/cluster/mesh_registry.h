@@ -27,12 +27,14 @@ class MeshRegistry final {
   void add_inherited(const MeshProcesses& mesh);
   /// Returns an inherited mesh of that name, once.
   std::optional<MeshProcesses> take_inherited(const std::string& name);
+  /// Returns whether there is an inherited mesh of that name that was not taken.
+  bool has_inherited(const std::string& name) const;
   /// Returns the names of the inherited meshes that were not taken.
   std::vector<std::string> inherited_names() const;
   /// Replaces an epoch of a mesh by another.
   void replace(const MeshKey& former, const MeshProcesses& mesh);
-  /// Returns false if there is no such mesh.
-  bool remove(const MeshKey& mesh);
+  /// Removes a mesh and returns it; nullopt if there is no such mesh.
+  std::optional<MeshProcesses> remove(const MeshKey& mesh);
 
   bool contains(const MeshKey& mesh) const;
   std::vector<MeshKey> keys() const;
@@ -47,7 +49,7 @@ class MeshRegistry final {
   std::set<std::uint32_t> missing_ranks(const MeshKey& mesh) const;
   /// Returns the device process of a rank; nullopt if there is no such mesh or rank.
   std::optional<DeviceProcess> device(const MeshKey& mesh, std::uint32_t rank) const;
-  /// Returns "worker1 device 0 (pid 4121)".
+  /// Returns "worker1 device 0 (pid 4121)"; "worker1 (pid 4121)" without a device.
   std::string describe_device(const MeshKey& mesh, std::uint32_t rank) const;
 
   /// Device process and its mesh.
@@ -55,16 +57,16 @@ class MeshRegistry final {
     MeshKey mesh;
     DeviceProcess device;
   };
-  /// Returns the member with that process; nullopt if it is in no mesh.
-  std::optional<MeshMember> find(ProcessId process) const;
+  /// Returns the members with that process, one for each mesh that has ranks in it.
+  std::vector<MeshMember> find(ProcessId process) const;
 
  private:
   void put(const MeshProcesses& mesh);  ///< Call it under mutex_.
 
   mutable Mutex mutex_;
-  std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
-  std::map<std::string, MeshKey> inherited_;              // guarded by mutex_, by name
-  std::map<std::string, ProcessRef> agents_;              // guarded by mutex_, by host
+  std::map<MeshKey, MeshProcesses> meshes_;   // guarded by mutex_
+  std::map<std::string, MeshKey> inherited_;  // guarded by mutex_, by name
+  std::map<std::string, ProcessRef> agents_;  // guarded by mutex_, by host
 };
 
 }  // namespace weft::actors

@@ -87,11 +87,18 @@ bool MeshSupervisor::supervises(const MeshKey& key) const {
                              [&](const auto& entry) { return entry.second->name == key.name; });
 }
 
+std::optional<MeshPlacement> MeshSupervisor::placement_of(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, mesh] : meshes_)
+    if (mesh->name == name) return mesh->options.place;
+  return std::nullopt;
+}
+
 bool MeshSupervisor::failed(const MeshFailure& failure) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(
-      meshes_, [&](const auto& entry) { return entry.second->name == failure.incident.mesh; });
-  if (found == meshes_.end()) return false;
+  // An earlier mesh of that name may be about to be forgotten.
+  auto found = meshes_.upper_bound({failure.incident.mesh, failure.incident.epoch});
+  if (found == meshes_.begin() || (--found)->first.name != failure.incident.mesh) return false;
   const std::shared_ptr<Mesh>& mesh = found->second;
   if (mesh->ending) return true;
   mesh->failures.push_back(failure);
@@ -144,8 +151,8 @@ void MeshSupervisor::run(Mesh& mesh) {
 }
 
 OnFailure MeshSupervisor::decide(const Mesh& mesh, const Incident& incident) const {
-  OnFailure policy = mesh.options.on_failure;
-  if (mesh.options.decide) policy = mesh.options.decide(incident);
+  if (!mesh.options.decide) return mesh.options.policy();
+  const OnFailure policy = mesh.options.decide(incident);
   return policy == OnFailure::kUnspecified ? OnFailure::kOneForOne : policy;
 }
 
@@ -165,10 +172,16 @@ std::set<std::uint32_t> MeshSupervisor::affected_ranks(const Mesh& mesh, const M
                                                        OnFailure policy) const {
   std::set<std::uint32_t> ranks;
   const auto& addresses = mesh.actors.addresses;
-  for (std::uint32_t rank = 0; rank < addresses.size(); ++rank)
-    if (std::ranges::find(failure.dead, addresses[rank]->process.id) != failure.dead.end() &&
-        !actions_.has_ended(*addresses[rank]))
+  const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
+  std::set<ProcessId> without_some;  // Processes that live, and have lost actors.
+  for (const auto& actor : addresses)
+    if (actor->actor == kNoActor) without_some.insert(actor->process.id);
+  for (std::uint32_t rank = 0; rank < addresses.size(); ++rank) {
+    const ActorAddress& actor = *addresses[rank];
+    if (dead.contains(actor.process.id) && !actions_.has_ended(actor) &&
+        (actor.actor == kNoActor || !without_some.contains(actor.process.id)))
       ranks.insert(rank);
+  }
   std::uint32_t first = ranks.empty() ? 0 : *ranks.begin();
   if (policy == OnFailure::kOneForAll) first = 0;
   if (policy == OnFailure::kOneForAll || policy == OnFailure::kRestForOne)
@@ -197,13 +210,17 @@ void MeshSupervisor::restart(Mesh& mesh, const MeshFailure& failure) {
   if (policy == OnFailure::kEscalate) throw Error(incident.error());
   std::size_t attempt =
       count(mesh, {.process_id_text = incident.process(), .cause = incident.summary()});
-  std::set<std::uint32_t> broken = affected_ranks(mesh, failure, policy);
-  for (const std::uint32_t rank : broken) actions_.restart_begins(*mesh.actors.addresses[rank]);
+  const std::set<std::uint32_t> affected = affected_ranks(mesh, failure, policy);
+  Lacking lacking{affected, affected};
+  std::vector<ActorAddress> replaced;
+  for (const std::uint32_t rank : affected) replaced.push_back(*mesh.actors.addresses[rank]);
+  for (const ActorAddress& actor : replaced) actions_.restart_begins(actor);
+  actions_.end_children(replaced);
   const TimePoint began = SteadyClock().now();
   bool reported = false;
   Nanoseconds next = kFirstPause;
   while (true) {
-    const auto problem = try_to_restart(mesh, broken, incident, attempt);
+    const auto problem = try_to_restart(mesh, lacking, incident, attempt);
     if (!problem) break;
     if (is_permanent(problem->code())) throw *problem;
     // A lack of devices or of a head counts no death.
@@ -224,18 +241,20 @@ void MeshSupervisor::restart(Mesh& mesh, const MeshFailure& failure) {
                               attempt, mesh.budget.max_restarts()));
 }
 
-std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, std::set<std::uint32_t>& broken,
+std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, Lacking& lacking,
                                                     const Incident& incident, std::size_t attempt) {
   try {
     SupervisorActions::Renewed renewed =
-        actions_.renew(mesh.key, mesh.actors.shape, mesh.options.place, broken);
+        actions_.renew(mesh.key, mesh.actors.shape, mesh.options, lacking.process);
     {
       const std::lock_guard lock(mutex_);
       mesh.key = renewed.key;
     }
     for (std::uint32_t rank = 0; rank < renewed.processes.size(); ++rank) {
       const ActorAddress& actor = *mesh.actors.addresses[rank];
+      if (renewed.has_lost_all) lacking.actor.insert(rank);
       if (!actions_.has_ended(actor)) continue;
+      lacking.actor.erase(rank);
       const ProcessId id = renewed.processes[rank].id;
       if (id != actor.process.id && id != ProcessId()) mesh.idle.insert(id);
       renewed.processes[rank] = actor.process;  // spawns none
@@ -243,14 +262,19 @@ std::optional<Error> MeshSupervisor::try_to_restart(Mesh& mesh, std::set<std::ui
     }
     if (!renewed.missing.empty()) {
       // The others have their new processes.
-      broken = std::move(renewed.missing);
+      lacking.process = std::move(renewed.missing);
       return renewed.problem;
     }
-    broken.clear();
+    lacking.process.clear();
     const auto before = mesh.actors.addresses;
+    std::vector<ActorAddress> replaced;
+    for (std::uint32_t rank = 0; rank < before.size(); ++rank)
+      if (before[rank]->process.id != renewed.processes[rank].id || lacking.actor.contains(rank))
+        replaced.push_back(*before[rank]);
+    actions_.end_children(replaced);
     const RestartInfo info{mesh.key.epoch, static_cast<std::uint32_t>(attempt), incident.summary()};
     try {
-      mesh.actors = actions_.respawn(mesh.actors, renewed.processes, info);
+      mesh.actors = actions_.respawn(mesh.actors, renewed.processes, info, lacking.actor);
     } catch (const Error& error) {
       // A constructor that throws counts as a death, whatever it throws.
       return Error(ErrorCode::kInternal, error.message());
@@ -305,13 +329,15 @@ void MeshSupervisor::end(const MeshKey& spawned) {
     for (const auto& actor : mesh->actors.addresses) actions_.end_supervision(*actor, stopped);
 }
 
-std::optional<MeshKey> MeshSupervisor::forget(const MeshKey& spawned) {
+std::optional<MeshKey> MeshSupervisor::present_key(const MeshKey& spawned) const {
   const std::lock_guard lock(mutex_);
   const auto found = meshes_.find(spawned);
-  if (found == meshes_.end()) return std::nullopt;
-  const MeshKey last = found->second->key;
-  meshes_.erase(found);
-  return last;
+  return found == meshes_.end() ? std::nullopt : std::optional(found->second->key);
+}
+
+void MeshSupervisor::forget(const MeshKey& spawned) {
+  const std::lock_guard lock(mutex_);
+  meshes_.erase(spawned);
 }
 
 }  // namespace weft::actors

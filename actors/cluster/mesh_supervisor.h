@@ -29,19 +29,24 @@ class SupervisorActions {
     std::vector<ProcessRef> processes;
     std::set<std::uint32_t> missing;
     Error problem = Error(ErrorCode::kUnavailable, "");
+    bool has_lost_all = false;  ///< True if no former actor lives, though its process may.
   };
-  /// Replaces dead processes of a mesh, and those of `broken`. Throws the errors of Head::renew.
-  virtual Renewed renew(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
+  /// Replaces dead processes of a mesh, and those of `broken` that it does not share. Throws the
+  /// errors of Head::renew.
+  virtual Renewed renew(const MeshKey& key, const MeshShape& shape, const SpawnOptions& options,
                         const std::set<std::uint32_t>& broken) = 0;
-  /// Spawns actors on the ranks whose process has changed. Throws the error of a constructor.
+  /// Spawns actors on the ranks whose process has changed, and on those of `again`, whose actors
+  /// are stopped first if their processes live. Throws the error of a constructor.
   virtual SpawnedActors respawn(const SpawnedActors& actors,
-                                const std::vector<ProcessRef>& processes,
-                                const RestartInfo& info) = 0;
+                                const std::vector<ProcessRef>& processes, const RestartInfo& info,
+                                const std::set<std::uint32_t>& again) = 0;
   /// Reports to callers of one actor; see the functions of System.
   virtual void restart_begins(const ActorAddress& actor) = 0;
   virtual void restart_ends(const ActorAddress& actor, const Outcome<ActorAddress>& now) = 0;
   virtual void end_supervision(const ActorAddress& actor, const Error& why) = 0;
   virtual bool has_ended(const ActorAddress& actor) const = 0;
+  /// Stops the children of actors that have died or are replaced.
+  virtual void end_children(const std::vector<ActorAddress>& parents) = 0;
   /// Fails the calls of a mesh that is not restarted, with `error`.
   virtual void give_up(const Incident& incident, const Error& error) = 0;
   /// Reports a restart, or a wait for devices, to the operator.
@@ -74,12 +79,16 @@ class MeshSupervisor final {
   bool failed(const MeshFailure& failure);
   /// Returns whether the mesh of that name, in any epoch, is supervised.
   bool supervises(const MeshKey& key) const;
+  /// Returns the placement of the mesh of that name; nullopt if it is not supervised.
+  std::optional<MeshPlacement> placement_of(const std::string& name) const;
   /// Restarts no more actors of a mesh that was spawned under this key, if it is supervised. Deaths
   /// are ignored from now on. Waits for the end of an attempt that is under way: as long as a
   /// constructor may take, the deadline of a call, and a reply of the head.
   void end(const MeshKey& spawned);
-  /// Forgets a mesh, after end(). Returns its present key; nullopt if it is not supervised.
-  std::optional<MeshKey> forget(const MeshKey& spawned);
+  /// Returns the present key of a mesh; nullopt if it is not supervised.
+  std::optional<MeshKey> present_key(const MeshKey& spawned) const;
+  /// Forgets a mesh, after end() and its release.
+  void forget(const MeshKey& spawned);
   /// Ends the supervision of all meshes, as the cluster is lost. Does not block.
   void give_up_all(const Error& why);
 
@@ -100,9 +109,14 @@ class MeshSupervisor final {
   OnFailure decide(const Mesh& mesh, const Incident& incident) const;
   /// Counts a death. Throws Error(kPeerDied) if no restart is left.
   std::size_t count(Mesh& mesh, const RestartBudget::Death& death) const;
+  /// Ranks that a restart has still to give something.
+  struct Lacking {
+    std::set<std::uint32_t> process;
+    std::set<std::uint32_t> actor;
+  };
   /// Tries once to give each rank a process and an actor. Returns why it has to be tried again.
-  std::optional<Error> try_to_restart(Mesh& mesh, std::set<std::uint32_t>& broken,
-                                      const Incident& incident, std::size_t attempt);
+  std::optional<Error> try_to_restart(Mesh& mesh, Lacking& lacking, const Incident& incident,
+                                      std::size_t attempt);
   bool is_ending(const Mesh& mesh) const;
   /// Waits, at most for `time`. Returns false if the mesh ends meanwhile.
   bool pause(Mesh& mesh, Nanoseconds time);

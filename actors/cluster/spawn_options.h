@@ -37,6 +37,8 @@ struct MeshPlacement {
   std::optional<DeviceExecutable> executable = {};
   PlacementStrategy strategy = PlacementStrategy::kDefault;
   std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
+  /// Reservation in whose bundles the ranks go; see Reservation::place(). Empty name: none.
+  MeshKey reservation = {};
 
   /// Returns a copy that also requires hosts to have this label.
   MeshPlacement label(std::string key, std::string value) const {
@@ -51,13 +53,16 @@ inline MeshPlacement strict_pack() { return {.strategy = PlacementStrategy::kStr
 inline MeshPlacement strict_spread() { return {.strategy = PlacementStrategy::kStrictSpread}; }
 
 /// Policy for the death of a process of a mesh. A restarted actor is constructed with the
-/// arguments of spawn(), in a new process; Context::restart_info() tells it.
+/// arguments of spawn(), in a new process, or again in a shared one that lives;
+/// Context::restart_info() tells it.
 enum class OnFailure : std::uint8_t {
-  kUnspecified,  ///< one_for_one if restarts are allowed. Else see ClusterOptions::failure_scope.
-  kEscalate,     ///< Calls of the mesh fail with the incident. Other meshes are not touched.
-  kOneForOne,    ///< The dead actors are restarted.
-  kOneForAll,    ///< All actors of the mesh are restarted.
-  kRestForOne,   ///< The first dead actor and those of higher ranks are restarted.
+  /// one_for_one if restarts are allowed. Else escalate for actors without devices, and
+  /// ClusterOptions::failure_scope counts for others.
+  kUnspecified,
+  kEscalate,    ///< Calls of the mesh fail with the incident. Other meshes are not touched.
+  kOneForOne,   ///< The dead actors are restarted.
+  kOneForAll,   ///< All actors of the mesh are restarted.
+  kRestForOne,  ///< The first dead actor and those of higher ranks are restarted.
 };
 inline constexpr OnFailure escalate = OnFailure::kEscalate;
 inline constexpr OnFailure one_for_one = OnFailure::kOneForOne;
@@ -91,8 +96,9 @@ struct SpawnOptions {
   /// against `recovery.restarts` of a run.
   std::optional<std::size_t> restarts = {};
   Nanoseconds within = std::chrono::minutes(10);
-  /// Decides for each incident in place of `on_failure`. Runs on a thread of the cluster. An
-  /// exception escalates. Empty: none.
+  /// Decides for each incident in place of `on_failure`. Runs on a thread of the cluster, and for
+  /// Context::spawn() on the thread of the parent, within 10 s. An exception escalates. Empty:
+  /// none.
   std::function<OnFailure(const Incident&)> decide = {};
 
   IfExists if_exists = IfExists::kFail;
@@ -101,11 +107,19 @@ struct SpawnOptions {
   Lifetime lifetime = Lifetime::kRun;
 
   static constexpr std::size_t kDefaultRestarts = 3;
-  /// Returns whether a death concerns this mesh alone, as its policy says. Without a policy the
-  /// failure scope of the cluster counts.
+  /// Returns whether a death concerns this mesh alone, as its policy says. For devices without a
+  /// policy the failure scope of the cluster counts.
   bool supervised() const {
-    return decide || restarts.value_or(0) > 0 || on_failure != OnFailure::kUnspecified;
+    return needs.devices == 0 || decide || restarts.value_or(0) > 0 ||
+           on_failure != OnFailure::kUnspecified;
   }
+  /// Returns the policy of a supervised mesh, unless `decide` gives another.
+  OnFailure policy() const {
+    if (on_failure != OnFailure::kUnspecified) return on_failure;
+    return restarts.value_or(0) > 0 ? OnFailure::kOneForOne : OnFailure::kEscalate;
+  }
+  /// Returns whether the actors run in the shared processes of their hosts.
+  bool shares_processes() const { return needs.devices == 0 && process == ActorProcess::kShared; }
 };
 
 }  // namespace weft::actors

@@ -230,8 +230,7 @@ void ActorDirectory::remove_all_of(ProcessId owner) {
 
 ProcessId ActorDirectory::owner_of(ProcessId caller) const {
   if (owners_.registration(caller)) return caller;
-  const auto member = meshes_.find_process(caller);
-  return member ? member->owner : ProcessId();
+  return meshes_.owner_of(caller).value_or(ProcessId());
 }
 
 std::string ActorDirectory::run_name(ProcessId owner) const {
@@ -357,7 +356,8 @@ std::vector<ActorStatus> ActorDirectory::statuses() const {
                          0,
                          "dead",
                          address};
-      if (const auto found = members.find(address.process.id); found != members.end()) {
+      if (const auto found = members.find({address.process.id, key.second});
+          found != members.end()) {
         const MeshTable::Member& member = found->second;
         status.host = member.device.place.host;
         status.pid = member.device.pid;

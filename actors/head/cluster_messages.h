@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/resources.h"
 #include "actors/supervision/incident.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/codec/codec.h"
 #include "core/tensor/mesh_shape.h"
@@ -27,10 +29,12 @@ struct HostRegistration {
   std::uint32_t processors = 0;  ///< Processors that the agent may use.
   /// Earlier agent of this name, which does not answer the head and is known to have ended.
   ProcessId replaces = {};
+  HostCapacity capacity = {};
   static constexpr auto fields = weft::fields(
       &HostRegistration::name, &HostRegistration::devices, &HostRegistration::pid,
       &HostRegistration::machine, &HostRegistration::instruction_set, &HostRegistration::has_parent,
-      &HostRegistration::log_directory, &HostRegistration::processors, &HostRegistration::replaces);
+      &HostRegistration::log_directory, &HostRegistration::processors, &HostRegistration::replaces,
+      &HostRegistration::capacity);
 };
 
 /// Holder of the name that a joining host wants: an agent that does not answer, and may live.
@@ -62,18 +66,61 @@ struct MeshRequest {
   ActorProcess process = ActorProcess::kOwn;
   PlacementStrategy strategy = PlacementStrategy::kDefault;
   std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
+  /// Reservation in whose bundles the ranks go: rank i in bundle i. Empty name: none.
+  MeshKey reservation = {};
   static constexpr auto fields = weft::fields(
       &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
       &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap,
       &MeshRequest::places, &MeshRequest::run, &MeshRequest::needs, &MeshRequest::process,
-      &MeshRequest::strategy, &MeshRequest::labels);
+      &MeshRequest::strategy, &MeshRequest::labels, &MeshRequest::reservation);
 };
+
+/// Request to reserve bundles of resources. A bundle is on one host.
+struct ReservationRequest {
+  std::string name;
+  std::vector<Resources> bundles;
+  std::vector<std::string> hosts = {};  ///< Hosts in the order of preference; empty: all.
+  PlacementStrategy strategy = PlacementStrategy::kDefault;
+  std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
+  /// Time to wait until others free the resources. Above kLongestWait: as long as that.
+  std::int64_t within_ns = 0;
+  static constexpr Nanoseconds kLongestWait = std::chrono::hours(10 * 365 * 24);
+  static constexpr auto fields = weft::fields(
+      &ReservationRequest::name, &ReservationRequest::bundles, &ReservationRequest::hosts,
+      &ReservationRequest::strategy, &ReservationRequest::labels, &ReservationRequest::within_ns);
+};
+
+/// Place of a bundle of a reservation.
+struct BundlePlace {
+  std::string host;  ///< Empty: its host was removed, and no other host has room at the moment.
+  std::vector<std::uint32_t> devices = {};
+  friend bool operator==(const BundlePlace&, const BundlePlace&) = default;
+  static constexpr auto fields = weft::fields(&BundlePlace::host, &BundlePlace::devices);
+};
+
+/// Reservation that was granted. The epoch of its key is unique in the cluster.
+struct ReservedBundles {
+  MeshKey key;
+  std::vector<BundlePlace> places;  ///< By bundle.
+  static constexpr auto fields = weft::fields(&ReservedBundles::key, &ReservedBundles::places);
+};
+
+/// Name of the meshes of shared processes, and of their logs. No other mesh can have it.
+inline constexpr const char* kSharedProcessName = "shared-process";
+
+/// Returns whether the actors of a mesh run in the shared processes of their hosts.
+inline bool uses_shared_processes(const MeshRequest& request) {
+  return request.needs.devices == 0 && request.process == ActorProcess::kShared;
+}
 
 /// Processes of a mesh that the head has started, by rank.
 struct MeshProcesses {
   MeshKey key;
   std::vector<DeviceProcess> processes;
-  static constexpr auto fields = weft::fields(&MeshProcesses::key, &MeshProcesses::processes);
+  /// kShared: other meshes may have ranks in them, and they do not end with this mesh.
+  ActorProcess process = ActorProcess::kOwn;
+  static constexpr auto fields =
+      weft::fields(&MeshProcesses::key, &MeshProcesses::processes, &MeshProcesses::process);
 };
 
 /// Reply to a process that joins the cluster.
@@ -94,8 +141,9 @@ struct JoinReply {
 /// Request for the next epoch of a mesh in which processes have died, from its owner.
 struct MeshRenewal {
   MeshKey key;
-  MeshRequest request;                ///< Same shape as before. In `hosts`, spares may come last.
-  std::vector<std::uint32_t> broken;  ///< Ranks to be replaced, even if their processes live.
+  MeshRequest request;  ///< Same shape as before. In `hosts`, spares may come last.
+  /// Ranks to be replaced, even if their processes live. Shared processes that live stay.
+  std::vector<std::uint32_t> broken;
   static constexpr auto fields =
       weft::fields(&MeshRenewal::key, &MeshRenewal::request, &MeshRenewal::broken);
 };
@@ -134,14 +182,16 @@ struct DeviceSnapshot {
 struct OwnerRegistration {
   std::string name;  ///< "run quickstart"
   std::int64_t pid = 0;
-  std::vector<MeshKey> held_meshes = {};  ///< Meshes that it has, if it reconnects.
-  std::string run = {};                   ///< Machine and folder of its results; may be empty.
+  std::vector<MeshKey> held_meshes = {};        ///< Meshes that it has, if it reconnects.
+  std::vector<MeshKey> held_reservations = {};  ///< The same for reservations.
+  std::string run = {};          ///< Machine and folder of its results; may be empty.
   bool replaces_driver = false;  ///< True if the former driver of that run has been reaped.
   /// True for the owner of the actors that outlive runs, which replaces the former one.
   bool is_keeper = false;
   static constexpr auto fields = weft::fields(
       &OwnerRegistration::name, &OwnerRegistration::pid, &OwnerRegistration::held_meshes,
-      &OwnerRegistration::run, &OwnerRegistration::replaces_driver, &OwnerRegistration::is_keeper);
+      &OwnerRegistration::held_reservations, &OwnerRegistration::run,
+      &OwnerRegistration::replaces_driver, &OwnerRegistration::is_keeper);
 };
 
 /// Death of a host's agent, reported by the agent's parent.
@@ -204,10 +254,15 @@ struct HostStatus {
   bool suspect = false;  ///< True if nothing has arrived from it for some seconds.
   bool leaving = false;  ///< True if its agent ends once its devices are unused.
   ProcessRef agent = {};
+  Resources total = {};  ///< Resources of the host.
+  Resources used = {};   ///< Those that meshes and reservations have.
+  /// Processes without devices: "shared process of run quickstart: 12 actors, pid 4121".
+  std::vector<std::string> other_processes = {};
   static constexpr auto fields =
       weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users,
                    &HostStatus::joined_seconds, &HostStatus::unreachable_seconds,
-                   &HostStatus::suspect, &HostStatus::leaving, &HostStatus::agent);
+                   &HostStatus::suspect, &HostStatus::leaving, &HostStatus::agent,
+                   &HostStatus::total, &HostStatus::used, &HostStatus::other_processes);
 };
 struct MeshStatus {
   MeshKey key;
@@ -215,9 +270,24 @@ struct MeshStatus {
   std::string owner;  ///< Name of a run; empty if the owner has ended.
   std::string state;  ///< "starting", "running", "failed", "recovering", "ending"
   std::vector<HostDevice> places;
+  bool is_shared = false;  ///< True if its actors run in shared processes.
   static constexpr auto fields =
       weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,
-                   &MeshStatus::places);
+                   &MeshStatus::places, &MeshStatus::is_shared);
+};
+struct ReservationStatus {
+  std::string name;
+  std::string owner;  ///< Name of a run.
+  std::string needs;  ///< "4 x {devices 1, cpus 2}"
+  bool waiting = false;
+  /// Reason why it waits, or has bundles without a place: "2 of 4 bundles fit now". Else empty.
+  std::string problem;
+  std::vector<BundlePlace> places;        ///< By bundle; empty while it waits.
+  std::vector<std::string> bundle_users;  ///< Meshes by bundle: "pool, eval". Empty: unused.
+  static constexpr auto fields =
+      weft::fields(&ReservationStatus::name, &ReservationStatus::owner, &ReservationStatus::needs,
+                   &ReservationStatus::waiting, &ReservationStatus::problem,
+                   &ReservationStatus::places, &ReservationStatus::bundle_users);
 };
 /// Result of `weft token rotate`.
 struct TokenRotation {
@@ -243,10 +313,11 @@ struct ClusterStatus {
   std::vector<MeshStatus> meshes;
   std::vector<RunStatus> runs;
   std::vector<ClusterEvent> events;  ///< Latest events.
-  static constexpr auto fields =
-      weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address,
-                   &ClusterStatus::pid, &ClusterStatus::up_seconds, &ClusterStatus::hosts,
-                   &ClusterStatus::meshes, &ClusterStatus::runs, &ClusterStatus::events);
+  std::vector<ReservationStatus> reservations = {};
+  static constexpr auto fields = weft::fields(
+      &ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address, &ClusterStatus::pid,
+      &ClusterStatus::up_seconds, &ClusterStatus::hosts, &ClusterStatus::meshes,
+      &ClusterStatus::runs, &ClusterStatus::events, &ClusterStatus::reservations);
 };
 
 }  // namespace weft::actors

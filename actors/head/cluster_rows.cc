@@ -43,6 +43,12 @@ void check_row(const MeshRow& row) {
 
 void check_row(const ActorRow& row) { check_actors(row.actors); }
 
+void check_row(const ReservationRow& row) {
+  if (row.places.size() != row.request.bundles.size())
+    throw_error(ErrorCode::kDataLoss, "reservation '{}' of {} bundles with {} places",
+                row.request.name, row.request.bundles.size(), row.places.size());
+}
+
 void check_actors(const NamedActors& actors) {
   actors.shape.check();
   if (std::cmp_not_equal(actors.shape.size(), actors.addresses.size()))

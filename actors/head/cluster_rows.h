@@ -38,10 +38,13 @@ struct MeshRow {
   std::vector<std::string> devices;  ///< Descriptions by rank; empty until the owner sends them.
   std::optional<Incident> incident;  ///< Set if the mesh has failed.
   bool releasing = false;  ///< True if it is being released: only its devices are still taken.
+  /// True for a process of an owner on a host in which actors of its meshes run; see
+  /// SharedProcesses. A mesh of one.
+  bool is_shared_process = false;
   static constexpr auto fields =
       weft::fields(&MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::detached_ranks,
                    &MeshRow::dead, &MeshRow::processes, &MeshRow::devices, &MeshRow::incident,
-                   &MeshRow::releasing);
+                   &MeshRow::releasing, &MeshRow::is_shared_process);
 };
 
 /// Earlier incarnation of a named actor.
@@ -62,11 +65,23 @@ struct ActorRow {
       weft::fields(&ActorRow::owner, &ActorRow::actors, &ActorRow::former);
 };
 
+struct ReservationRow {
+  ReservationRequest request;
+  ProcessId owner;
+  std::vector<BundlePlace> places;  ///< By bundle.
+  /// True if it is of the former driver of a run, and the next one, its owner now, has not listed
+  /// it yet.
+  bool inherited = false;
+  static constexpr auto fields = weft::fields(&ReservationRow::request, &ReservationRow::owner,
+                                              &ReservationRow::places, &ReservationRow::inherited);
+};
+
 /// Throws Error(kDataLoss) for a row that no head has written, such as one with a rank outside the
 /// mesh.
 void check_row(const HostRow& row);
 void check_row(const MeshRow& row);
 void check_row(const ActorRow& row);
+void check_row(const ReservationRow& row);
 /// The same for the actors of such a row.
 void check_actors(const NamedActors& actors);
 

@@ -10,12 +10,12 @@ constexpr std::uint64_t kTerm = std::uint64_t{1} << 32;
 
 }  // namespace
 
-std::uint64_t DeviceWatch::version() const { return term_ * kTerm + devices_.changes(); }
+std::uint64_t DeviceWatch::version() const { return term_ * kTerm + resources_.changes(); }
 
-DeviceSnapshot DeviceWatch::snapshot() const { return {version(), devices_.hosts()}; }
+DeviceSnapshot DeviceWatch::snapshot() const { return {version(), resources_.hosts()}; }
 
 void DeviceWatch::notify_waiters() {
-  if (std::exchange(notified_change_, devices_.changes()) == devices_.changes()) return;
+  if (std::exchange(notified_change_, resources_.changes()) == resources_.changes()) return;
   for (const auto& [number, waiter] : std::exchange(waiters_, {})) waiter.notify();
 }
 

@@ -6,7 +6,7 @@
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
 #include "actors/head/cluster_messages.h"
-#include "actors/head/device_allocator.h"
+#include "actors/head/resource_allocator.h"
 #include "actors/system/context.h"
 
 namespace weft::actors {
@@ -16,8 +16,8 @@ namespace weft::actors {
 class DeviceWatch final {
  public:
   /// `term`: term of the head. Versions of heads of different terms differ.
-  DeviceWatch(Context& context, const DeviceAllocator& devices, std::uint64_t term)
-      : context_(context), devices_(devices), term_(term) {}
+  DeviceWatch(Context& context, const ResourceAllocator& resources, std::uint64_t term)
+      : context_(context), resources_(resources), term_(term) {}
 
   DeviceSnapshot snapshot() const;
   /// Waits until DeviceSnapshot::version differs from `seen`, or for `within_ns`. Returns the
@@ -30,7 +30,7 @@ class DeviceWatch final {
   std::uint64_t version() const;
 
   Context& context_;
-  const DeviceAllocator& devices_;
+  const ResourceAllocator& resources_;
   const std::uint64_t term_;
   std::map<std::uint64_t, Wakeup> waiters_;  // Calls of wait_for_change(); each is notified once.
   std::uint64_t next_waiter_ = 0;

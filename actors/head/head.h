@@ -10,7 +10,6 @@
 #include "actors/head/actor_directory.h"
 #include "actors/head/actor_messages.h"
 #include "actors/head/cluster_messages.h"
-#include "actors/head/device_allocator.h"
 #include "actors/head/device_watch.h"
 #include "actors/head/event_log.h"
 #include "actors/head/head_config.h"
@@ -24,6 +23,8 @@
 #include "actors/head/mesh_releases.h"
 #include "actors/head/mesh_table.h"
 #include "actors/head/owner_table.h"
+#include "actors/head/reservations.h"
+#include "actors/head/resource_allocator.h"
 #include "actors/head/run_control.h"
 #include "actors/head/run_history.h"
 #include "actors/head/run_messages.h"
@@ -68,7 +69,7 @@ class Head final {
   }
   void detached_ended(const DetachedRunExit& end) { run_control_.detached_ended(caller(), end); }
 
-  // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, DeviceWatch.
+  // Owners: OwnerTable, RunHistory, MeshTable, MeshEpochs, MeshReleases, Reservations, DeviceWatch.
   JoinReply register_owner(OwnerRegistration offer);
   void describe_run(RunDescription description) {
     runs_.describe(caller(), std::move(description));
@@ -84,6 +85,10 @@ class Head final {
     return epochs_.renew(context_.caller(), std::move(renewal));
   }
   task<void> release(MeshKey key) { return releases_.release(std::move(key), context_.caller()); }
+  task<ReservedBundles> reserve(ReservationRequest request) {
+    return reservations_.reserve(caller(), std::move(request));
+  }
+  void release_reservation(const MeshKey& key) { reservations_.release(key, caller()); }
   void release_leaving_host(const std::string& host) {
     releases_.release_leaving_host(host, caller());
   }
@@ -111,8 +116,8 @@ class Head final {
 
   // Actors that outlive runs: KeptActorsTable.
   task<ProcessRef> keeper() { return kept_.keeper(); }
-  void keep_actors(const KeptActors& actors) { kept_.keep(caller(), actors); }
-  std::vector<KeptActors> kept_actors() const { return kept_.all(caller()); }
+  void keep_actors(const SpawnDescription& actors) { kept_.keep(caller(), actors); }
+  std::vector<SpawnDescription> kept_actors() const { return kept_.all(caller()); }
 
   // Observers and operators: HostTable, EventLog, RunControl, OwnerTable, HeadToken, Shutdown.
   /// Returns hosts, meshes, owners and runs as they are now.
@@ -148,6 +153,9 @@ class Head final {
   }
   void expire_silent_peers() { local_calls_.expire_silent_peers(); }
   task<void> finish_release(MeshKey key) { return local_calls_.finish_release(std::move(key)); }
+  task<void> start_shared_process(MeshKey key) {
+    return local_calls_.start_shared_process(std::move(key));
+  }
   void record_refusal(const std::string& text) { local_calls_.record_refusal(text); }
 
   static constexpr auto endpoints = interface<"weft.head", 3>(
@@ -165,6 +173,7 @@ class Head final {
       on<&Head::peer_disconnected>("peer_disconnected", urgent),
       on<&Head::expire_silent_peers>("expire_silent_peers", urgent),
       on<&Head::finish_release>("finish_release", urgent),
+      on<&Head::start_shared_process>("start_shared_process", urgent),
       on<&Head::record_refusal>("record_refusal", urgent),
       on<&Head::rotate_token>("rotate_token", urgent), on<&Head::stop>("stop", urgent),
       on<&Head::describe_run>("describe_run", urgent),
@@ -182,7 +191,9 @@ class Head final {
       on<&Head::find_actors>("find_actors", urgent),
       on<&Head::locate_actor>("locate_actor", urgent), on<&Head::actors>("actors", urgent),
       on<&Head::stop_actors>("stop_actors", urgent), on<&Head::keeper>("keeper", urgent),
-      on<&Head::keep_actors>("keep_actors", urgent), on<&Head::kept_actors>("kept_actors", urgent));
+      on<&Head::keep_actors>("keep_actors", urgent), on<&Head::kept_actors>("kept_actors", urgent),
+      on<&Head::reserve>("reserve", urgent),
+      on<&Head::release_reservation>("release_reservation", urgent));
 
  private:
   ProcessId caller() const { return context_.caller().id; }
@@ -192,10 +203,11 @@ class Head final {
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;
-  DeviceAllocator devices_;
+  ResourceAllocator resources_;
   DeviceWatch device_watch_;
   EventLog log_;
   RunHistory runs_;
+  Reservations reservations_;
   HostChanges host_changes_;
   HostTable hosts_;
   OwnerTable owners_;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
@@ -30,7 +31,10 @@ class HeadNotifications final {
   };
   HeadNotifications(Context&, Events events) : events_(std::move(events)) {}
 
-  void mesh_failed(const MeshFailure& failure) { events_.on_failure(failure); }
+  /// The end of one process may fail thousands of meshes, and urgent calls are limited.
+  void meshes_failed(const std::vector<MeshFailure>& failures) {
+    for (const MeshFailure& failure : failures) events_.on_failure(failure);
+  }
   void cluster_stops(const std::string& reason) { events_.on_stop(reason); }
   std::string cancel(bool now) { return events_.on_cancel(now); }
   void host_leaves(const std::string& host, const std::string& why) {
@@ -39,7 +43,7 @@ class HeadNotifications final {
   task<void> stop_actors(std::string name) { return events_.on_stop_actors(std::move(name)); }
 
   static constexpr auto endpoints =
-      interface<"weft.watcher", 1>(on<&HeadNotifications::mesh_failed>("mesh_failed", urgent),
+      interface<"weft.watcher", 1>(on<&HeadNotifications::meshes_failed>("meshes_failed", urgent),
                                    on<&HeadNotifications::cluster_stops>("cluster_stops", urgent),
                                    on<&HeadNotifications::cancel>("cancel", urgent),
                                    on<&HeadNotifications::host_leaves>("host_leaves", urgent),

@@ -7,10 +7,11 @@
 namespace weft::actors {
 
 void read_saved_members(const HeadConfig& config, HostTable& hosts, OwnerTable& owners,
-                        MeshTable& meshes, ActorDirectory& directory) {
+                        Reservations& reservations, MeshTable& meshes, ActorDirectory& directory) {
   try {
     hosts.read_rows();
     owners.read_rows();
+    reservations.read_rows();
     meshes.read_rows();
     directory.read_rows();
   } catch (...) {

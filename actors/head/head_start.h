@@ -7,14 +7,15 @@
 #include "actors/head/host_table.h"
 #include "actors/head/mesh_table.h"
 #include "actors/head/owner_table.h"
+#include "actors/head/reservations.h"
 #include "actors/head/state_store.h"
 
 namespace weft::actors {
 
-/// Fills the tables with the hosts, owners, meshes and named actors of the saved state. Throws
-/// kDataLoss if it is damaged.
+/// Fills the tables with the hosts, owners, reservations, meshes and named actors of the saved
+/// state. Throws kDataLoss if it is damaged.
 void read_saved_members(const HeadConfig& config, HostTable& hosts, OwnerTable& owners,
-                        MeshTable& meshes, ActorDirectory& directory);
+                        Reservations& reservations, MeshTable& meshes, ActorDirectory& directory);
 
 /// Returns the event of a head that starts: its address, term, and the members that it waits for.
 std::string start_text(const HeadConfig& config, const StateStore& store, const HostTable& hosts,

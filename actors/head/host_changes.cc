@@ -9,6 +9,8 @@ void HostChanges::host_joined(const HostRegistration& host, const AgentReport& r
   for (const auto& [key, processes] : meshes_.reconcile(host, report.running))
     releases_.stop_unknown_processes(host.name, key, processes);
   releases_.resume();
+  // Before reservations that wait, and meshes, take the room.
+  reservations_.replace_lost();
 }
 
 void HostChanges::host_removed(const HostRegistration& host, const ExitReport& evidence,
@@ -16,6 +18,7 @@ void HostChanges::host_removed(const HostRegistration& host, const ExitReport& e
   runs_.close_runs_of_host(host.name, note);
   meshes_.fail_ranks_on(host, evidence, note);
   meshes_.detach_host(host.name);
+  reservations_.replace_lost();
 }
 
 }  // namespace weft::actors

@@ -6,18 +6,25 @@
 #include "actors/head/mesh_releases.h"
 #include "actors/head/mesh_table.h"
 #include "actors/head/owner_table.h"
+#include "actors/head/reservations.h"
 #include "actors/head/run_history.h"
 
 namespace weft::actors {
 
-/// Effects of changes of hosts on meshes, owners and runs. Owned by the head; its thread only.
+/// Effects of changes of hosts on meshes, reservations, owners and runs. Owned by the head; its
+/// thread only.
 class HostChanges final : public HostObserver {
  public:
   HostChanges(const HostTable& hosts, OwnerTable& owners, MeshTable& meshes, MeshReleases& releases,
-              RunHistory& runs)
-      : hosts_(hosts), owners_(owners), meshes_(meshes), releases_(releases), runs_(runs) {}
+              Reservations& reservations, RunHistory& runs)
+      : hosts_(hosts),
+        owners_(owners),
+        meshes_(meshes),
+        releases_(releases),
+        reservations_(reservations),
+        runs_(runs) {}
 
-  void host_added(const std::string& host) override { meshes_.assign_devices_of(host); }
+  void host_added(const std::string& host) override { meshes_.assign_resources_of(host); }
   /// Applies the ends of processes that the agent has not reported yet. Compares the meshes with
   /// the processes that run on the host.
   void host_joined(const HostRegistration& host, const AgentReport& report) override;
@@ -36,6 +43,7 @@ class HostChanges final : public HostObserver {
   OwnerTable& owners_;
   MeshTable& meshes_;
   MeshReleases& releases_;
+  Reservations& reservations_;
   RunHistory& runs_;
 };
 

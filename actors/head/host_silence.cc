@@ -49,7 +49,7 @@ task<void> HostTable::suspected(ProcessId agent, std::int64_t silence_ns) {
   if (host == nullptr || host->away_since) co_return;
   host->suspect = silence_ns >= 0;
   host->reached_by.clear();
-  devices_.set_away(host->offer.name, host->suspect);
+  resources_.set_away(host->offer.name, host->suspect);
   const std::string name = host->offer.name;
   if (!host->suspect) co_return log_.record(fmt::format("host {} answers again", name));
   const std::vector<ProcessRef> probers = probers_of(*host);
@@ -110,7 +110,7 @@ void HostTable::disconnected(ProcessId agent, bool cut_off) {
 void HostTable::set_away(Host& host, const std::string& why) {
   if (host.away_since) return;
   host.away_since = clock_.now();
-  devices_.set_away(host.offer.name, true);
+  resources_.set_away(host.offer.name, true);
   log_.record(
       fmt::format("host {} does not answer: {}; it is removed in {:.0f} s unless it reconnects",
                   host.offer.name, why, in_seconds(grace_)));

@@ -18,6 +18,22 @@ constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
 constexpr std::size_t kRemovedHosts = 16;
 
+/// Throws Error(kInvalidArgument) for numbers and names that no host can have.
+Amounts amounts_of_host(const HostRegistration& offer) {
+  const HostCapacity& capacity = offer.capacity;
+  return amounts_of(fmt::format("host '{}'", offer.name),
+                    {offer.devices, capacity.cpus > 0 ? capacity.cpus : offer.processors,
+                     capacity.memory, capacity.custom});
+}
+
+void check_capacity(const HostRegistration& offer) {
+  (void)amounts_of_host(offer);
+  for (const auto& [key, value] : offer.capacity.labels) {
+    check_name(fmt::format("host '{}': the key of a label", offer.name), key);
+    check_name(fmt::format("host '{}': the value of label {}", offer.name, key), value);
+  }
+}
+
 }  // namespace
 
 void HostTable::save(const Host& host) {
@@ -32,8 +48,8 @@ void HostTable::read_rows() {
     check_row(host);
     host.joined = now;
     host.away_since = now;
-    devices_.add_host(name, host.offer.devices);
-    devices_.set_away(name, true);
+    resources_.add_host(name, amounts_of_host(host.offer), host.offer.capacity.labels);
+    resources_.set_away(name, true);
   }
 }
 
@@ -126,6 +142,7 @@ task<JoinReply> HostTable::join(ProcessRef agent, HostRegistration offer, AgentR
     throw_error(ErrorCode::kInvalidArgument,
                 "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
                 kMaxDevices);
+  check_capacity(offer);
   check_reachable(offer.name, agent.address.host);
   auto asked = holder_answers(offer.name, agent.id);
   const bool taken = co_await asked;
@@ -152,7 +169,7 @@ task<JoinReply> HostTable::join(ProcessRef agent, HostRegistration offer, AgentR
 void HostTable::admit(const HostRegistration& offer, const ProcessRef& agent) {
   const bool is_new = !hosts_.contains(offer.name);
   if (is_new) {
-    devices_.add_host(offer.name, offer.devices);
+    resources_.add_host(offer.name, amounts_of_host(offer), offer.capacity.labels);
     hosts_[offer.name] = Host{{offer, agent}, clock_.now()};
     observer_.host_added(offer.name);
   }
@@ -163,7 +180,7 @@ void HostTable::admit(const HostRegistration& offer, const ProcessRef& agent) {
   host.suspect = false;
   host.reached_by.clear();
   host.fails_at.reset();
-  devices_.set_away(offer.name, false);
+  resources_.set_away(offer.name, false);
   save(host);
   if (is_new)
     log_.record(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name,
@@ -179,7 +196,7 @@ void HostTable::drain(ProcessId agent, const std::string& why) {
   if (host == nullptr || host->leaving) return;
   const std::string name = host->offer.name;
   host->leaving = why;
-  devices_.set_leaving(name);
+  resources_.set_leaving(name);
   observer_.host_leaving(name, why);
   log_.record(fmt::format("host {} is leaving the cluster: {}", name, why));
 }
@@ -210,7 +227,7 @@ void HostTable::remove(std::string name, const ExitReport& evidence, const std::
   const HostRegistration gone = found->second.offer;
   hosts_.erase(found);
   store_.erase(StateStore::Table::kHosts, name);
-  devices_.remove_host(name);
+  resources_.remove_host(name);
   if (ends_expected_) return log_.record(fmt::format("host {} has ended", name));
   const std::string note = fmt::format("its agent (pid {}) {}", gone.pid, why);
   observer_.host_removed(gone, evidence, note);
@@ -251,6 +268,8 @@ std::vector<HostStatus> HostTable::statuses() const {
                     std::vector<std::string>(host.offer.devices),
                     in_seconds(clock_.now() - host.joined), std::nullopt, host.suspect,
                     host.leaving.has_value(), host.agent});
+    list.back().total = resources_.total_of(name);
+    list.back().used = resources_.used_on(name);
     if (host.away_since)
       list.back().unreachable_seconds = in_seconds(clock_.now() - *host.away_since);
   }

@@ -11,8 +11,8 @@
 #include "actors/call/task.h"
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
-#include "actors/head/device_allocator.h"
 #include "actors/head/event_log.h"
+#include "actors/head/resource_allocator.h"
 #include "actors/head/run_messages.h"
 #include "actors/head/state_store.h"
 #include "core/base/clock.h"
@@ -41,7 +41,7 @@ class HostObserver {
 };
 
 /// Hosts of a cluster, and whether they answer. A host that is away keeps its name and its devices
-/// for a grace period. Adds hosts to the DeviceAllocator and removes them; knows no meshes.
+/// for a grace period. Adds hosts to the ResourceAllocator and removes them; knows no meshes.
 ///
 /// Saves each host as a row of the head's state. All hosts of an earlier head are away at first.
 /// Owned by the head; its thread only.
@@ -59,12 +59,12 @@ class HostTable final {
 
   /// `grace`: time that hosts that are away have to reconnect.
   HostTable(System& system, const Clock& clock, Nanoseconds grace, StateStore& store,
-            DeviceAllocator& devices, EventLog& log, HostObserver& observer)
+            ResourceAllocator& resources, EventLog& log, HostObserver& observer)
       : system_(system),
         clock_(clock),
         grace_(grace),
         store_(store),
-        devices_(devices),
+        resources_(resources),
         log_(log),
         observer_(observer) {}
   HostTable(const HostTable&) = delete;
@@ -151,7 +151,7 @@ class HostTable final {
   const Clock& clock_;
   const Nanoseconds grace_;
   StateStore& store_;
-  DeviceAllocator& devices_;
+  ResourceAllocator& resources_;
   EventLog& log_;
   HostObserver& observer_;
   std::map<std::string, Host> hosts_;

@@ -47,9 +47,9 @@ void KeptActorsTable::check_keeper(ProcessId caller) const {
                 ".lifetime = Lifetime::kCluster");
 }
 
-void KeptActorsTable::keep(ProcessId caller, const KeptActors& actors) {
+void KeptActorsTable::keep(ProcessId caller, const SpawnDescription& actors) {
   check_keeper(caller);
-  store_.put(StateStore::Table::kKeptActors, actors.name, encode(actors));
+  store_.put(StateStore::Table::kKeptActors, actors.name(), encode(actors));
   store_.sync_to_disk();
 }
 
@@ -59,12 +59,12 @@ void KeptActorsTable::forget(ProcessId caller, const std::string& name) {
   store_.flush();
 }
 
-std::vector<KeptActors> KeptActorsTable::all(ProcessId caller) const {
+std::vector<SpawnDescription> KeptActorsTable::all(ProcessId caller) const {
   check_keeper(caller);
-  std::vector<KeptActors> list;
+  std::vector<SpawnDescription> list;
   for (const auto& [name, row] : store_.rows(StateStore::Table::kKeptActors)) {
     try {
-      list.push_back(decode<KeptActors>(row));
+      list.push_back(decode<SpawnDescription>(row));
     } catch (...) {
       context_.system().options().log.warning(
           "{} of the cluster is not spawned again, as its record cannot be read: {}", name,

@@ -32,12 +32,19 @@ void LocalCalls::expire_silent_peers() {
   check_caller();
   hosts_.expire();
   releases_.resume();
+  epochs_.resume_starts();
+  reservations_.replace_lost();
   owners_.expire();
 }
 
 task<void> LocalCalls::finish_release(MeshKey key) {
   check_caller();
   return releases_.finish(std::move(key));
+}
+
+task<void> LocalCalls::start_shared_process(MeshKey key) {
+  check_caller();
+  return epochs_.start_shared(std::move(key));
 }
 
 void LocalCalls::record_refusal(const std::string& text) {

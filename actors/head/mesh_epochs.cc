@@ -20,20 +20,31 @@ void MeshEpochs::check_request(const MeshRequest& request, ProcessId owner) cons
                 "only a program that is registered with the head may start a mesh; connect it with "
                 "actors::Cluster");
   check_name("the name of a mesh", request.mesh);
+  if (request.mesh == kSharedProcessName)
+    throw_error(ErrorCode::kInvalidArgument,
+                "actors cannot be named '{}', which names the processes that actors share; take "
+                "another name",
+                kSharedProcessName);
   request.shape.check();
   for (const MeshAxis& axis : request.shape.axes())
     check_name("the name of an axis of mesh " + request.mesh, axis.name);
+  (void)amounts_of(fmt::format("mesh '{}'", request.mesh), request.needs);
+  if (request.needs.devices > 1)
+    throw_error(ErrorCode::kInvalidArgument,
+                "mesh '{}' needs {} devices for each rank, and a rank uses one; spawn more ranks",
+                request.mesh, request.needs.devices);
 }
 
-std::vector<HostDevice> MeshEpochs::find_devices(const MeshRequest& request) const {
+std::vector<HostDevice> MeshEpochs::find_places(const MeshRequest& request) const {
   try {
-    return devices_.find_devices(request);
+    return resources_.find_places(request);
   } catch (const Error& error) {
     // Devices may become free by themselves: something is away or ending.
     const bool passes = hosts_.any_away() || owners_.any_away() || meshes_.any_releasing();
     // Owners that name places choose others themselves.
     const bool can_wait =
-        passes && request.places.empty() && error.code() != ErrorCode::kInvalidArgument;
+        passes && request.places.empty() && error.code() != ErrorCode::kInvalidArgument &&
+        error.code() != ErrorCode::kFailedPrecondition && resources_.could_fit(request);
     throw Error(can_wait ? ErrorCode::kUnavailable : error.code(),
                 error.message() + hosts_.removed_hosts_note(request));
   }
@@ -66,28 +77,46 @@ task<Error> MeshEpochs::undo_start(MeshKey key, Error failure) {
   co_return failure;
 }
 
+task<std::vector<DeviceProcess>> MeshEpochs::start_all(MeshKey key) {
+  const MeshTable::Mesh& mesh = *meshes_.find(key);
+  std::vector<std::uint32_t> ranks(mesh.places.size());
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  if (uses_shared_processes(mesh.request)) {
+    auto providing = shared_.provide(key, ranks);
+    const std::optional<Error> problem = co_await providing;
+    if (problem) throw Error(*problem);
+    const MeshTable::Mesh* const now = meshes_.find(key);
+    co_return now == nullptr ? std::vector<DeviceProcess>() : now->processes;
+  }
+  std::vector<DeviceProcess> processes(ranks.size());
+  auto launching = launcher_.launch(key, mesh, ranks);
+  const std::vector<DeviceProcess> started = co_await launching;
+  for (const DeviceProcess& process : started) processes.at(process.rank) = process;
+  co_return processes;
+}
+
 task<MeshProcesses> MeshEpochs::spawn(ProcessId owner, MeshRequest request) {
   check_request(request, owner);
   meshes_.check_name_is_free(owner, request.mesh);
-  std::vector<HostDevice> places = find_devices(request);
+  reservations_.prepare(request, owner);
+  std::vector<HostDevice> places = find_places(request);
   const std::uint64_t registration = *owners_.registration(owner);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
-  devices_.assign(places, key);
+  for (std::uint32_t rank = 0; rank < places.size(); ++rank)
+    resources_.assign(key, rank, places[rank], request);
   MeshTable::Mesh& mesh = meshes_.add(key);
   mesh.request = request;
   mesh.owner = owner;
   mesh.places = std::move(places);
   meshes_.save(key, mesh);
-  store_.sync_to_disk();
+  // Before any process starts under this key. A mesh in shared processes starts none.
+  if (!uses_shared_processes(request)) store_.sync_to_disk();
 
-  MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
-  std::vector<std::uint32_t> ranks(mesh.places.size());
-  std::iota(ranks.begin(), ranks.end(), 0u);
+  MeshProcesses result{key, {}, request.needs.devices > 0 ? ActorProcess::kOwn : request.process};
   std::optional<Error> failure;
   try {
-    auto launching = launcher_.launch(key, mesh, ranks);
-    const std::vector<DeviceProcess> started = co_await launching;
-    for (const DeviceProcess& process : started) result.processes.at(process.rank) = process;
+    auto starting = start_all(key);
+    result.processes = co_await starting;
   } catch (...) {
     failure = current_error();
   }

@@ -81,6 +81,7 @@ task<std::vector<DeviceProcess>> MeshLauncher::launch(
     request.memory_cap = mesh.request.memory_cap;
     request.owner = mesh.owner;
     request.run = mesh.request.run;
+    request.is_shared_process = mesh.is_shared_process;
     request.devices.push_back({rank, mesh.places[rank].device, actor_label(mesh.request, rank)});
   }
   return launch_all(std::move(requests));

@@ -27,8 +27,8 @@ class MeshOwners {
   virtual bool is_keeper(ProcessId process) const = 0;
   /// Returns whether an owner is away, so that its meshes may end soon.
   virtual bool any_away() const = 0;
-  /// Tells the owner, if it is connected, that its mesh has failed.
-  virtual void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) = 0;
+  /// Tells the owner, if it is connected, that these meshes have failed.
+  virtual void notify_meshes_failed(ProcessId owner, const std::vector<MeshFailure>& failures) = 0;
   /// Adds devices to the record of the owner's run.
   virtual void record_devices(ProcessId owner, const std::vector<RunDevice>& devices) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/agent/agent.h"
@@ -47,13 +48,25 @@ void MeshReleases::begin(const MeshKey& key, MeshTable::Mesh& mesh) {
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
     const std::string& name = mesh.places[rank].host;
     const HostTable::Host* const host = hosts_.find(name);
-    if (mesh.detached_ranks.contains(rank) || host == nullptr || !told.insert(name).second)
+    // Actors in shared processes end with their owner's stop, and their processes live on.
+    if (uses_shared_processes(mesh.request) || mesh.detached_ranks.contains(rank) ||
+        host == nullptr || !told.insert(name).second)
       continue;
     PendingStop stop{name, host->agent, std::nullopt, key};
     if (!host->away_since) stop.reply = stop_ranks_on(stop.agent, key, mesh.failed);
     release->second.stops.push_back(std::move(stop));
   }
-  finish_later_(key);
+  if (release->second.stops.empty()) {
+    without_stops_.push_back(key);
+    if (without_stops_.size() == 1) finish_later_(key);
+    return;
+  }
+  wait_to_finish(key);
+}
+
+void MeshReleases::wait_to_finish(const MeshKey& key) {
+  waiting_.push_back(key);
+  if (waiting_.size() == 1) finish_later_(key);
 }
 
 Wakeup MeshReleases::released(const MeshKey& key) {
@@ -61,8 +74,19 @@ Wakeup MeshReleases::released(const MeshKey& key) {
 }
 
 void MeshReleases::resume() {
+  // The calls for these may have been refused.
+  if (!without_stops_.empty()) finish_later_(without_stops_.front());
+  if (!waiting_.empty()) finish_later_(waiting_.front());
   for (auto& [key, mesh] : meshes_.all())
-    if (mesh.releasing) begin(key, mesh);
+    if (mesh.releasing || is_spent(mesh)) begin(key, mesh);
+}
+
+bool MeshReleases::is_spent(const MeshTable::Mesh& mesh) const {
+  if (!mesh.is_shared_process) return false;
+  if (mesh.failed) return true;
+  const HostTable::Host* const host = hosts_.find(mesh.places.front().host);
+  return host != nullptr && host->leaving && !mesh.processes.empty() &&
+         meshes_.count_ranks_in(mesh.processes.front().process.id) == 0;
 }
 
 void MeshReleases::release_all_of(ProcessId owner) {
@@ -80,7 +104,7 @@ void MeshReleases::release_leaving_host(const std::string& name, ProcessId owner
   orderly.has_parent_report = true;
   orderly.pid = host->offer.pid;
   for (auto& [key, mesh] : meshes_.all()) {
-    if (mesh.owner != owner || mesh.releasing) continue;
+    if (mesh.owner != owner || mesh.releasing || uses_shared_processes(mesh.request)) continue;
     const std::vector<std::uint32_t> ranks = mesh.ranks_on(name);
     for (const std::uint32_t rank : ranks)
       meshes_.fail(key, mesh, rank, orderly,
@@ -105,15 +129,16 @@ void MeshReleases::stop_unknown_processes(const std::string& host, const MeshKey
   mesh.failed = mesh.releasing = true;
   PendingStop stop{host, hosts_.find(host)->agent, std::nullopt, key, {}};
   for (const auto& [rank, process] : processes) {
+    resources_.assign(own, static_cast<std::uint32_t>(mesh.places.size()), process.place,
+                      mesh.request);
     mesh.places.push_back(process.place);
-    devices_.assign({process.place}, own);
     stop.ranks.push_back(rank);
   }
   mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
   stop.reply = stop_ranks_on(stop.agent, key, true, stop.ranks);
   releases_[own].stops.push_back(std::move(stop));
   meshes_.save(own, mesh);
-  finish_later_(own);
+  wait_to_finish(own);
   log_.record(fmt::format(
       "host {} still runs mesh {} (epoch {}), which no driver owns; it is being stopped", host,
       key.name, key.epoch));
@@ -156,11 +181,30 @@ void MeshReleases::free_confirmed(const MeshKey& key, MeshTable::Mesh& mesh,
                                   const std::set<std::string>& silent) {
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
     if (!silent.contains(mesh.places[rank].host)) mesh.detached_ranks.insert(rank);
-  devices_.free(key, silent);
+  resources_.free(key, silent);
   meshes_.save(key, mesh);
 }
 
+void MeshReleases::complete(const MeshKey& key) {
+  resources_.free(key);
+  const std::vector<Wakeup> waiters = std::move(releases_.at(key).waiters);
+  releases_.erase(key);
+  meshes_.erase(key);
+  store_.flush();
+  log_.record(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+  for (const Wakeup& waiter : waiters) waiter.notify();
+}
+
 task<void> MeshReleases::finish(MeshKey key) {
+  const auto begun = releases_.find(key);
+  if (begun == releases_.end()) co_return;
+  if (begun->second.stops.empty()) {
+    for (const MeshKey& each : std::exchange(without_stops_, {})) complete(each);
+    co_return;
+  }
+  if (std::exchange(begun->second.is_finishing, true)) co_return;
+  waiting_.erase(std::ranges::find(waiting_, key));
+  if (!waiting_.empty()) finish_later_(waiting_.front());
   MeshTable::Mesh& mesh = meshes_.all().at(key);
   std::vector<std::pair<PendingStop*, std::string>> silent;
   std::set<std::string> hosts;
@@ -175,13 +219,7 @@ task<void> MeshReleases::finish(MeshKey key) {
   if (!silent.empty()) free_confirmed(key, mesh, hosts);
   for (auto& [stop, problem] : silent)
     co_await finish_stop(key, mesh.failed, *stop, std::move(problem));
-  devices_.free(key);
-  const std::vector<Wakeup> waiters = std::move(releases_.at(key).waiters);
-  releases_.erase(key);
-  meshes_.erase(key);
-  store_.flush();
-  log_.record(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
-  for (const Wakeup& waiter : waiters) waiter.notify();
+  complete(key);
 }
 
 }  // namespace weft::actors

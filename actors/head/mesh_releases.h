@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,10 +12,10 @@
 #include "actors/call/future.h"
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
-#include "actors/head/device_allocator.h"
 #include "actors/head/event_log.h"
 #include "actors/head/host_table.h"
 #include "actors/head/mesh_table.h"
+#include "actors/head/resource_allocator.h"
 #include "actors/head/state_store.h"
 #include "actors/system/context.h"
 
@@ -29,12 +30,12 @@ class MeshReleases final {
   /// `finish_later`: calls finish() in a handler of its own, as the call that asks for a release
   /// may be cancelled.
   MeshReleases(Context& context, const HostTable& hosts, MeshTable& meshes,
-               DeviceAllocator& devices, StateStore& store, EventLog& log,
+               ResourceAllocator& resources, StateStore& store, EventLog& log,
                std::function<void(const MeshKey&)> finish_later)
       : context_(context),
         hosts_(hosts),
         meshes_(meshes),
-        devices_(devices),
+        resources_(resources),
         store_(store),
         log_(log),
         finish_later_(std::move(finish_later)) {}
@@ -48,9 +49,10 @@ class MeshReleases final {
   void begin(const MeshKey& key, MeshTable::Mesh& mesh);
   /// Returns a wakeup that is notified when the release, which has begun, is complete.
   Wakeup released(const MeshKey& key);
-  /// Completes a release that has begun.
+  /// Completes a release that has begun, and calls `finish_later` for the next one.
   task<void> finish(MeshKey key);
-  /// Begins the releases that an earlier head has not completed.
+  /// Begins the releases that an earlier head has not completed, and those of shared processes that
+  /// have died, or have no actors on a host that leaves. Called periodically.
   void resume();
   /// Releases the meshes of an owner that has ended.
   void release_all_of(ProcessId owner);
@@ -75,15 +77,22 @@ class MeshReleases final {
     std::vector<std::uint32_t> ranks = {};  // Empty: all.
   };
   struct Release {
+    bool is_finishing = false;  // Used with stops.
     std::vector<PendingStop> stops;
     std::vector<Wakeup> waiters;  // Calls that wait for its end; each is notified once.
   };
 
+  /// Adds to waiting_.
+  void wait_to_finish(const MeshKey& key);
+  /// Returns whether a shared process has died, or is without actors on a host that leaves.
+  bool is_spent(const MeshTable::Mesh& mesh) const;
   /// Tells a host to end its part until it confirms, or is removed. `problem`: result of the first
   /// try.
   task<void> finish_stop(const MeshKey& key, bool failed, PendingStop& stop, std::string problem);
   /// Waits for the call under way. Returns why the host has not ended its part, or "".
   static task<std::string> wait_for_stop(PendingStop& stop);
+  /// Removes a mesh whose processes have ended, and notifies the calls that wait for that.
+  void complete(const MeshKey& key);
   /// Frees the devices of an ending mesh on all hosts but those that have not confirmed.
   void free_confirmed(const MeshKey& key, MeshTable::Mesh& mesh,
                       const std::set<std::string>& silent);
@@ -91,11 +100,16 @@ class MeshReleases final {
   Context& context_;
   const HostTable& hosts_;
   MeshTable& meshes_;
-  DeviceAllocator& devices_;
+  ResourceAllocator& resources_;
   StateStore& store_;
   EventLog& log_;
   const std::function<void(const MeshKey&)> finish_later_;
   std::map<MeshKey, Release> releases_;  // Releases that have begun.
+  // Those of meshes without a process to end. One handler completes all: an owner that ends may
+  // leave thousands, and urgent calls are limited.
+  std::vector<MeshKey> without_stops_;
+  // Those of other meshes whose finish() has not begun. One call at a time begins the first.
+  std::deque<MeshKey> waiting_;
 };
 
 }  // namespace weft::actors

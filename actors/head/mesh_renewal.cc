@@ -16,9 +16,11 @@ namespace {
 constexpr auto kAdoptWithin = std::chrono::seconds(5);
 constexpr auto kAgentLooksWithin = std::chrono::seconds(1);
 
+/// Returns the places of some ranks; none if `places` is empty.
 std::vector<HostDevice> places_of(const std::vector<HostDevice>& places,
                                   const std::vector<std::uint32_t>& ranks) {
   std::vector<HostDevice> part;
+  if (places.empty()) return part;
   for (const std::uint32_t rank : ranks) part.push_back(places[rank]);
   return part;
 }
@@ -47,6 +49,12 @@ void MeshEpochs::check_renewal(const MeshRenewal& renewal, ProcessId owner) cons
         ErrorCode::kInvalidArgument,
         "mesh {} cannot be renewed with another name or size; keep both, or spawn a new mesh",
         from.name);
+  if (uses_shared_processes(request) != uses_shared_processes(before->request))
+    throw_error(ErrorCode::kInvalidArgument,
+                "mesh {} cannot be renewed in {} processes, as its actors run in {} ones; keep its "
+                "needs and its kind of process, or spawn a new mesh",
+                from.name, uses_shared_processes(request) ? "shared" : "own",
+                uses_shared_processes(request) ? "own" : "shared");
   if (!request.places.empty() && std::ssize(request.places) != request.shape.size())
     throw_error(ErrorCode::kInvalidArgument, "mesh {} of {} ranks names {} places", from.name,
                 request.shape.size(), request.places.size());
@@ -61,17 +69,30 @@ MeshKey MeshEpochs::begin_epoch(const MeshRenewal& renewal, MeshTable::Mesh& bef
   mesh.processes = before.processes;
   mesh.devices = before.devices;
   mesh.renewing = true;
-  before.dead.insert(renewal.broken.begin(), renewal.broken.end());
+  const bool shares = uses_shared_processes(renewal.request);
+  // The owner itself restarts actors in a shared process that lives.
+  if (!shares) before.dead.insert(renewal.broken.begin(), renewal.broken.end());
   before.failed = true;
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
     const HostTable::Host* const host = hosts_.find(mesh.places[rank].host);
     if (before.dead.contains(rank) || before.detached_ranks.contains(rank) || host == nullptr ||
-        host->away_since || mesh.processes[rank].process.id == ProcessId())
+        (host->away_since && !shares) || mesh.processes[rank].process.id == ProcessId())
       mesh.detached_ranks.insert(rank);
   }
   meshes_.save(key, mesh);
   store_.sync_to_disk();
   return key;
+}
+
+void MeshEpochs::adopt_shared_ranks(const MeshKey& from, const MeshKey& to) {
+  MeshTable::Mesh& before = *meshes_.find(from);
+  MeshTable::Mesh& next = *meshes_.find(to);
+  for (std::uint32_t rank = 0; rank < next.places.size(); ++rank) {
+    before.detached_ranks.insert(rank);
+    if (!meshes_.find_shared(next.processes[rank].process.id)) next.detached_ranks.insert(rank);
+    if (next.detached_ranks.contains(rank)) resources_.free(from, rank);
+    else resources_.move(from, to, rank);
+  }
 }
 
 task<void> MeshEpochs::adopt_ranks(MeshKey from, MeshKey to) {
@@ -114,7 +135,7 @@ task<void> MeshEpochs::adopt_ranks(MeshKey from, MeshKey to) {
       now->detached_ranks.insert(rank);
       continue;
     }
-    devices_.assign({now->places[rank]}, to);
+    resources_.move(from, to, rank);
     before->detached_ranks.insert(rank);
   }
 }
@@ -143,7 +164,7 @@ task<void> MeshEpochs::free_dead(MeshKey from, MeshKey to) {
   MeshTable::Mesh* const still = meshes_.find(from);
   if (still == nullptr) co_return;
   for (const std::string& name : freed) {
-    devices_.free(places_of(still->places, hosts.at(name)));
+    for (const std::uint32_t rank : hosts.at(name)) resources_.free(from, rank);
     still->detached_ranks.insert(hosts.at(name).begin(), hosts.at(name).end());
   }
 }
@@ -154,11 +175,10 @@ task<std::optional<Error>> MeshEpochs::start_missing(MeshKey key) {
   for (const std::uint32_t rank : missing) mesh.processes[rank] = {};
   if (missing.empty()) co_return std::nullopt;
   try {
-    const std::vector<HostDevice> found =
-        mesh.request.places.empty()
-            ? devices_.find_replacements(mesh.request, places_of(mesh.places, missing))
-            : places_of(mesh.request.places, missing);
-    devices_.check_free(key.name, found);
+    reservations_.prepare(mesh.request, mesh.owner);
+    std::vector<HostDevice> found = places_of(mesh.request.places, missing);
+    if (found.empty()) found = resources_.find_replacements(mesh.request, mesh.places, missing);
+    else resources_.check_free(mesh.request, found);
     for (std::size_t i = 0; i < missing.size(); ++i) {
       mesh.places[missing[i]] = found[i];
       mesh.detached_ranks.erase(missing[i]);
@@ -166,10 +186,24 @@ task<std::optional<Error>> MeshEpochs::start_missing(MeshKey key) {
   } catch (const Error& error) {
     co_return error;
   }
-  devices_.assign(places_of(mesh.places, missing), key);
+  for (const std::uint32_t rank : missing)
+    resources_.assign(key, rank, mesh.places[rank], mesh.request);
   meshes_.save(key, mesh);
   store_.flush();
+  auto starting = start_ranks(key, missing);
+  const std::optional<Error> problem = co_await starting;
+  co_return problem;
+}
+
+task<std::optional<Error>> MeshEpochs::start_ranks(MeshKey key,
+                                                   std::vector<std::uint32_t> missing) {
+  const MeshTable::Mesh& mesh = *meshes_.find(key);
   std::optional<Error> problem;
+  if (uses_shared_processes(mesh.request)) {
+    auto providing = shared_.provide(key, missing);
+    problem = co_await providing;
+    co_return problem;
+  }
   std::vector<DeviceProcess> started;
   try {
     auto launching = launcher_.launch(key, mesh, missing);
@@ -203,8 +237,12 @@ task<RenewedMesh> MeshEpochs::renew(ProcessRef owner, MeshRenewal renewal) {
   const MeshKey from = renewal.key;
   const std::uint64_t registration = *owners_.registration(owner.id);
   const MeshKey key = begin_epoch(renewal, *meshes_.find(from));
-  co_await adopt_ranks(from, key);
-  co_await free_dead(from, key);
+  if (uses_shared_processes(renewal.request)) {
+    adopt_shared_ranks(from, key);
+  } else {
+    co_await adopt_ranks(from, key);
+    co_await free_dead(from, key);
+  }
   if (MeshTable::Mesh* const old = meshes_.find(from)) releases_.begin(from, *old);
   std::optional<Error> problem;
   if (meshes_.contains(key)) problem = co_await start_missing(key);
@@ -232,6 +270,7 @@ task<RenewedMesh> MeshEpochs::renew(ProcessRef owner, MeshRenewal renewal) {
 
 task<bool> MeshEpochs::has_dead_process(std::vector<MeshKey> keys) {
   std::vector<Future<bool>> answers;
+  std::set<MeshKey> shared_ones;
   for (const MeshKey& key : keys) {
     const MeshTable::Mesh* const mesh = meshes_.find(key);
     if (mesh == nullptr || mesh->failed || mesh->releasing) co_return true;
@@ -240,11 +279,23 @@ task<bool> MeshEpochs::has_dead_process(std::vector<MeshKey> keys) {
       if (hosts_.find(mesh->places[rank].host) == nullptr) co_return true;
       ranks.insert(rank);
     }
+    if (uses_shared_processes(mesh->request)) {
+      for (const DeviceProcess& process : mesh->processes)
+        if (const auto shared = meshes_.find_shared(process.process.id))
+          shared_ones.insert(*shared);
+        else co_return true;
+      continue;
+    }
     for (const auto& [name, of_host] : hosts_.group_by_host(mesh->places, ranks))
       answers.push_back(system_.named<Agent>(hosts_.find(name)->agent, "agent")
                             .within(kAgentLooksWithin)
                             .call<&Agent::are_running>(key, of_host));
   }
+  for (const MeshKey& key : shared_ones)
+    for (const auto& [name, rank] : hosts_.group_by_host(meshes_.find(key)->places, {0}))
+      answers.push_back(system_.named<Agent>(hosts_.find(name)->agent, "agent")
+                            .within(kAgentLooksWithin)
+                            .call<&Agent::are_running>(key, rank));
   bool lacks = false;
   for (Future<bool>& answer : answers) {
     try {

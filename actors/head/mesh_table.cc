@@ -1,6 +1,7 @@
 #include "actors/head/mesh_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -8,6 +9,8 @@
 namespace weft::actors {
 
 std::string actor_label(const MeshRequest& request, std::uint32_t rank) {
+  if (request.mesh == kSharedProcessName)
+    return fmt::format("{}@{}", kSharedProcessName, fmt::join(request.hosts, ""));
   return request.mesh + to_string(request.shape, request.shape.coordinates(rank));
 }
 
@@ -23,6 +26,17 @@ bool MeshTable::Mesh::has_process(std::uint32_t rank, const DeviceProcess& proce
   return std::ranges::find(places, process.place) != places.end();
 }
 
+MeshFailure MeshTable::Mesh::failure() const {
+  std::set<ProcessId> all, lost;
+  for (std::uint32_t rank = 0; rank < processes.size(); ++rank) {
+    const ProcessId process = processes[rank].process.id;
+    if (process == ProcessId()) continue;
+    all.insert(process);
+    if (dead.contains(rank)) lost.insert(process);
+  }
+  return {*incident, {all.begin(), all.end()}, {lost.begin(), lost.end()}};
+}
+
 std::string MeshTable::Mesh::state() const {
   if (releasing) return "ending";
   if (renewing) return "recovering";
@@ -36,12 +50,13 @@ void MeshTable::read_rows() {
     static_cast<MeshRow&>(mesh) = decode<MeshRow>(row);
     check_row(mesh);
     const MeshKey key = MeshKey::of_text(name);
-    mesh.failed = mesh.incident.has_value();
+    mesh.failed = mesh.incident.has_value() || (mesh.is_shared_process && !mesh.dead.empty());
     // The start has failed with the earlier head, or the mesh has no owner.
     if (mesh.processes.empty() || !owners_.registration(mesh.owner))
       mesh.failed = mesh.releasing = true;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (!mesh.detached_ranks.contains(rank)) devices_.assign({mesh.places[rank]}, key);
+      if (!mesh.detached_ranks.contains(rank))
+        resources_.assign(key, rank, mesh.places[rank], mesh.request);
     meshes_[key] = std::move(mesh);
   }
 }
@@ -64,21 +79,23 @@ const MeshTable::Mesh* MeshTable::find(const MeshKey& key) const {
   return found == meshes_.end() ? nullptr : &found->second;
 }
 
-std::optional<MeshTable::Member> MeshTable::find_process(ProcessId process) const {
+std::optional<ProcessId> MeshTable::owner_of(ProcessId process) const {
   if (process == ProcessId()) return std::nullopt;
-  for (const auto& [key, mesh] : meshes_)
+  for (const auto& [key, mesh] : meshes_) {
+    // Its own row has each shared process.
+    if (uses_shared_processes(mesh.request)) continue;
     for (const DeviceProcess& device : mesh.processes)
-      if (device.process.id == process)
-        return Member{mesh.owner, device, mesh.dead.contains(device.rank), mesh.state()};
+      if (device.process.id == process) return mesh.owner;
+  }
   return std::nullopt;
 }
 
-std::map<ProcessId, MeshTable::Member> MeshTable::members() const {
-  std::map<ProcessId, Member> members;
+std::map<MeshTable::MemberKey, MeshTable::Member> MeshTable::members() const {
+  std::map<MemberKey, Member> members;
   for (const auto& [key, mesh] : meshes_)
     for (const DeviceProcess& device : mesh.processes)
-      members[device.process.id] = {mesh.owner, device, mesh.dead.contains(device.rank),
-                                    mesh.state()};
+      members[{device.process.id, key.name}] = {mesh.owner, device, mesh.dead.contains(device.rank),
+                                                mesh.state()};
   return members;
 }
 
@@ -123,47 +140,80 @@ void MeshTable::transfer(ProcessId from, ProcessId to) {
 
 void MeshTable::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
                      const std::string& host_failure, bool local_log) {
-  ProcessFailure failure;
-  failure.actor = actor_label(mesh.request, rank);
-  failure.mesh = key.name;
-  failure.epoch = key.epoch;
-  failure.rank = rank;
-  failure.host = mesh.places[rank].host;
-  failure.device = mesh.places[rank].device;
-  failure.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
-  failure.evidence = evidence;
-  failure.host_failure = host_failure;
-  if (failure.evidence.log_file.empty() && rank < mesh.processes.size()) {
-    failure.evidence.log_file = mesh.processes[rank].log_file;
-    if (local_log) failure.evidence.read_log();
+  ProcessEnd end{evidence, host_failure, local_log};
+  if (mesh.is_shared_process) return fail_shared(key, mesh, std::move(end));
+  fail_ranks(key, mesh, {rank}, end);
+}
+
+std::optional<MeshTable::RankDeaths> MeshTable::mark_dead(const MeshKey& key, Mesh& mesh,
+                                                          const std::vector<std::uint32_t>& ranks,
+                                                          const ProcessEnd& end) {
+  if (ranks.empty()) return std::nullopt;
+  RankDeaths deaths;
+  const Incident* incident = nullptr;
+  for (const std::uint32_t rank : ranks) {
+    ProcessFailure failure;
+    failure.actor = actor_label(mesh.request, rank);
+    failure.mesh = key.name;
+    failure.epoch = key.epoch;
+    failure.rank = rank;
+    failure.host = mesh.places[rank].host;
+    failure.device = mesh.places[rank].device;
+    failure.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
+    failure.evidence = end.evidence;
+    failure.host_failure = end.host_failure;
+    if (failure.evidence.log_file.empty() && rank < mesh.processes.size()) {
+      failure.evidence.log_file = mesh.processes[rank].log_file;
+      if (end.local_log) failure.evidence.read_log();
+    }
+    // One copy of the log is enough for thousands of actors of one process.
+    if (deaths.count++ == 0) deaths.first = failure;
+    else failure.evidence.tail_lines.clear();
+    incident = &incidents_.record(std::move(failure)).incident;
+    mesh.dead.insert(rank);
   }
-  const Incident& incident = incidents_.record(failure).incident;
   mesh.failed = true;
-  mesh.incident = incident;
-  mesh.dead.insert(rank);
+  mesh.incident = *incident;
   save(key, mesh);
-  // The owner comes first, then the records.
-  notify_failed(mesh);
-  store_.add_incident(incident);
+  return deaths;
+}
+
+void MeshTable::record_failure(const Mesh& mesh, const RankDeaths& deaths) {
+  store_.add_incident(*mesh.incident);
   const std::string run = owners_.name_of(mesh.owner);
-  log_.record(
-      run.starts_with("run ") && !failure.is_whole_mesh()
-          ? fmt::format("{}; weft logs {} '{}'", failure.summary(), run.substr(4), failure.actor)
-          : failure.summary(),
-      failure.describe());
+  std::string text = deaths.first.summary();
+  if (deaths.count > 1)
+    text += fmt::format(", with {} more of mesh {}", deaths.count - 1, deaths.first.mesh);
+  log_.record(run.starts_with("run ") && !deaths.first.is_whole_mesh()
+                  ? fmt::format("{}; weft logs {} '{}'", text, run.substr(4), deaths.first.actor)
+                  : text,
+              deaths.first.describe());
+}
+
+void MeshTable::fail_ranks(const MeshKey& key, Mesh& mesh, const std::vector<std::uint32_t>& ranks,
+                           const ProcessEnd& end) {
+  const auto deaths = mark_dead(key, mesh, ranks, end);
+  if (!deaths) return;
+  owners_.notify_meshes_failed(mesh.owner, {mesh.failure()});
+  record_failure(mesh, *deaths);
 }
 
 void MeshTable::process_died(const DeathReport& report, ProcessId caller, const std::string& host) {
   Mesh* const mesh = find(report.key);
   if (mesh == nullptr || mesh->releasing || report.rank >= mesh->places.size()) return;
   if (mesh->owner != caller && mesh->places[report.rank].host != host) return;
-  fail(report.key, *mesh, report.rank, report.evidence, "", false);
+  if (!uses_shared_processes(mesh->request))
+    return fail(report.key, *mesh, report.rank, report.evidence, "", false);
+  // An owner reports the process of one of its actors.
+  if (report.rank >= mesh->processes.size()) return;
+  if (const auto shared = find_shared(mesh->processes[report.rank].process.id))
+    fail_shared(*shared, *find(*shared), {report.evidence, "", false});
 }
 
 void MeshTable::fail_ranks_on(const HostRegistration& host, const ExitReport& evidence,
                               const std::string& note) {
   for (auto& [key, mesh] : meshes_) {
-    if (mesh.releasing) continue;
+    if (mesh.releasing || uses_shared_processes(mesh.request)) continue;
     for (const std::uint32_t rank : mesh.ranks_on(host.name))
       fail(key, mesh, rank, evidence, note, is_on_this_machine(host));
   }
@@ -176,9 +226,10 @@ void MeshTable::detach_host(const std::string& host) {
   }
 }
 
-void MeshTable::assign_devices_of(const std::string& host) {
+void MeshTable::assign_resources_of(const std::string& host) {
   for (const auto& [key, mesh] : meshes_)
-    for (const std::uint32_t rank : mesh.ranks_on(host)) devices_.assign({mesh.places[rank]}, key);
+    for (const std::uint32_t rank : mesh.ranks_on(host))
+      resources_.assign(key, rank, mesh.places[rank], mesh.request);
 }
 
 std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
@@ -186,7 +237,10 @@ std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
   std::map<MeshKey, Processes> running;
   for (const RunningDevice& each : reported)
     running[each.key].emplace(each.process.rank, each.process);
-  for (auto& [key, mesh] : meshes_) fail_ended_rank(host, key, mesh, running[key]);
+  for (auto& [key, mesh] : meshes_)
+    if (!uses_shared_processes(mesh.request)) fail_ended_rank(host, key, mesh, running[key]);
+  for (auto& [key, mesh] : meshes_)
+    if (uses_shared_processes(mesh.request)) fail_ranks_without_process(host, key, mesh);
   std::map<MeshKey, Processes> unknown;
   for (const auto& [key, processes] : running) {
     if (processes.empty()) continue;
@@ -218,17 +272,6 @@ void MeshTable::fail_ended_rank(const HostRegistration& host, const MeshKey& key
   }
 }
 
-void MeshTable::notify_failed(const Mesh& mesh) {
-  MeshFailure failure{*mesh.incident, {}, {}};
-  for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
-    const ProcessId process = mesh.processes[rank].process.id;
-    if (process == ProcessId()) continue;
-    failure.mesh_processes.push_back(process);
-    if (mesh.dead.contains(rank)) failure.dead.push_back(process);
-  }
-  owners_.notify_mesh_failed(mesh.owner, failure);
-}
-
 void MeshTable::set_device_descriptions(MeshDevices devices, ProcessId caller) {
   // The mesh may have been released meanwhile, or given to the next driver.
   Mesh* const mesh = find(devices.key);
@@ -238,6 +281,8 @@ void MeshTable::set_device_descriptions(MeshDevices devices, ProcessId caller) {
 }
 
 void MeshTable::record_devices(const MeshKey& key, const Mesh& mesh) {
+  // The actors in a shared process name it.
+  if (mesh.is_shared_process) return;
   std::vector<RunDevice> devices;
   for (const DeviceProcess& process : mesh.processes)
     if (process.process.id != ProcessId())
@@ -248,7 +293,12 @@ void MeshTable::record_devices(const MeshKey& key, const Mesh& mesh) {
 
 void MeshTable::add_device_users(HostStatus& host) const {
   for (const auto& [key, mesh] : meshes_) {
+    if (uses_shared_processes(mesh.request)) continue;
     for (const std::uint32_t rank : mesh.ranks_on(host.offer.name)) {
+      if (mesh.places[rank].device == kNoDevice) {
+        host.other_processes.push_back(text_of_process(mesh, rank));
+        continue;
+      }
       // The host has fewer devices now.
       if (mesh.places[rank].device >= host.device_users.size()) continue;
       const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
@@ -266,8 +316,9 @@ void MeshTable::add_device_users(HostStatus& host) const {
 std::vector<MeshStatus> MeshTable::statuses() const {
   std::vector<MeshStatus> list;
   for (const auto& [key, mesh] : meshes_)
-    list.push_back({key, to_string(mesh.request.shape), owners_.name_of(mesh.owner), mesh.state(),
-                    mesh.places});
+    if (!mesh.is_shared_process)
+      list.push_back({key, to_string(mesh.request.shape), owners_.name_of(mesh.owner), mesh.state(),
+                      mesh.places, uses_shared_processes(mesh.request)});
   return list;
 }
 

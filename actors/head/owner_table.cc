@@ -15,6 +15,9 @@ namespace {
 /// Time for the next driver to register. `weft run` starts it when it has reaped the one before.
 constexpr Nanoseconds kDriverRestartsWithin = std::chrono::seconds(20);
 
+/// Failures of meshes in one message, each with the end of a log.
+constexpr std::ptrdiff_t kFailuresPerCall = 256;
+
 std::string row_name(ProcessId process) { return std::to_string(process.value()); }
 
 }  // namespace
@@ -95,6 +98,7 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
   Owner& owner = owners_[process.id];
   const std::set<MeshKey> held(offer.held_meshes.begin(), offer.held_meshes.end());
   for (const MeshKey& key : held) store_.raise_mesh_epoch(key.name, key.epoch);
+  const std::vector<MeshKey> held_reservations = std::exchange(offer.held_reservations, {});
   offer.held_meshes.clear();
   owner.offer = offer;
   owner.process = process;
@@ -109,6 +113,7 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
     log_.record(fmt::format("{} (driver pid {}) reconnected after {:.1f} s", offer.name, offer.pid,
                             in_seconds(clock_.now() - *away_since)));
   joined.adopted_meshes = settle_meshes(process, held, again);
+  if (again) reservations_.release_unlisted(process.id, held_reservations);
   // Hosts may have begun to leave while this owner was away.
   for (const auto& [name, host] : hosts_.all())
     if (host.leaving) notify_host_leaving(owner, name, *host.leaving);
@@ -118,18 +123,23 @@ JoinReply OwnerTable::register_owner(const ProcessRef& process, OwnerRegistratio
 std::vector<MeshProcesses> OwnerTable::settle_meshes(const ProcessRef& process,
                                                      std::set<MeshKey> held, bool again) {
   std::vector<MeshProcesses> adopted;
+  std::vector<MeshFailure> failed;
   for (auto& [key, mesh] : meshes_.all()) {
-    if (mesh.owner != process.id) continue;
+    // Owners know only the actors in their shared processes.
+    if (mesh.owner != process.id || mesh.is_shared_process) continue;
     if (!again) {
-      adopted.push_back({key, mesh.processes});
+      adopted.push_back(
+          {key, mesh.processes,
+           uses_shared_processes(mesh.request) ? ActorProcess::kShared : ActorProcess::kOwn});
       held.insert(key);
     }
     // Releases meshes that the owner does not list: it missed the reply of spawn(), or released
     // them.
     if (!held.contains(key) && !mesh.processes.empty() && !mesh.renewing)
       releases_.begin(key, mesh);
-    if (held.contains(key) && mesh.incident) meshes_.notify_failed(mesh);
+    if (held.contains(key) && mesh.incident) failed.push_back(mesh.failure());
   }
+  notify_meshes_failed(process.id, failed);
   for (const MeshKey& key : held) notify_unknown_mesh(process, key);
   return adopted;
 }
@@ -148,14 +158,19 @@ void OwnerTable::notify_unknown_mesh(const ProcessRef& owner, const MeshKey& key
       "this program was disconnected for more than {:.0f} s",
       store_.term(), in_seconds(grace_));
   system_.named<HeadNotifications>(owner, "watcher")
-      .tell<&HeadNotifications::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
+      .tell<&HeadNotifications::meshes_failed>(
+          std::vector<MeshFailure>{{{key.name, key.epoch, {lost}, 0}, {}, {}}});
   log_.record(lost.describe());
 }
 
-void OwnerTable::notify_mesh_failed(ProcessId id, const MeshFailure& failure) {
+void OwnerTable::notify_meshes_failed(ProcessId id, const std::vector<MeshFailure>& failures) {
   if (!answers(id)) return;
-  system_.named<HeadNotifications>(find(id)->process, "watcher")
-      .tell<&HeadNotifications::mesh_failed>(failure);
+  const auto watcher = system_.named<HeadNotifications>(find(id)->process, "watcher");
+  for (auto first = failures.begin(); first != failures.end();) {
+    const auto end = first + std::min<std::ptrdiff_t>(kFailuresPerCall, failures.end() - first);
+    watcher.tell<&HeadNotifications::meshes_failed>(std::vector<MeshFailure>(first, end));
+    first = end;
+  }
 }
 
 void OwnerTable::notify_host_leaving(const std::string& host, const std::string& why) {
@@ -181,6 +196,7 @@ std::vector<ProcessId> OwnerTable::former_drivers(const OwnerRegistration& next)
 void OwnerTable::replace(const std::vector<ProcessId>& former, ProcessId next) {
   for (const ProcessId id : former) {
     meshes_.transfer(id, next);
+    reservations_.transfer(id, next);
     directory_.transfer(id, next);
     remove(id, "has ended; the next driver of its run has connected");
   }
@@ -229,8 +245,8 @@ void OwnerTable::disconnected(ProcessId process, bool cut_off) {
   if (found == owners_.end()) return;
   Owner& owner = found->second;
   const RunRecord* const run = runs_.running(process);
-  const bool may_restart =
-      run != nullptr && run->description.restartable && meshes_.owns_any(process);
+  const bool may_restart = run != nullptr && run->description.restartable &&
+                           (meshes_.owns_any(process) || reservations_.owns_any(process));
   if (!cut_off && !may_restart) return remove(process, "has ended (its connection closed)");
   if (owner.away_since) return;
   owner.away_since = clock_.now();
@@ -264,6 +280,8 @@ void OwnerTable::remove(ProcessId process, const std::string& how) {
   const OwnerRegistration gone = owners_.at(process).offer;
   runs_.close_unreported(process, how, progress_of(process));
   directory_.remove_all_of(process);
+  // Its events name the owner.
+  reservations_.release_all_of(process);
   owners_.erase(process);
   store_.erase(StateStore::Table::kOwners, row_name(process));
   store_.sync_to_disk();

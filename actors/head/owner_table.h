@@ -15,6 +15,7 @@
 #include "actors/head/mesh_owners.h"
 #include "actors/head/mesh_releases.h"
 #include "actors/head/mesh_table.h"
+#include "actors/head/reservations.h"
 #include "actors/head/run_history.h"
 #include "actors/head/state_store.h"
 #include "core/base/clock.h"
@@ -40,14 +41,15 @@ class OwnerTable final : public MeshOwners {
 
   /// `grace`: time that owners that are away have to reconnect.
   OwnerTable(System& system, const Clock& clock, Nanoseconds grace, const HostTable& hosts,
-             MeshTable& meshes, MeshReleases& releases, ActorDirectory& directory, RunHistory& runs,
-             StateStore& store, EventLog& log)
+             MeshTable& meshes, MeshReleases& releases, Reservations& reservations,
+             ActorDirectory& directory, RunHistory& runs, StateStore& store, EventLog& log)
       : system_(system),
         clock_(clock),
         grace_(grace),
         hosts_(hosts),
         meshes_(meshes),
         releases_(releases),
+        reservations_(reservations),
         directory_(directory),
         runs_(runs),
         store_(store),
@@ -100,7 +102,7 @@ class OwnerTable final : public MeshOwners {
   std::optional<ProcessRef> process_of(ProcessId process) const override;
   bool is_keeper(ProcessId process) const override;
   bool any_away() const override;
-  void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) override;
+  void notify_meshes_failed(ProcessId owner, const std::vector<MeshFailure>& failures) override;
   void record_devices(ProcessId owner, const std::vector<RunDevice>& devices) override;
 
  private:
@@ -130,6 +132,7 @@ class OwnerTable final : public MeshOwners {
   const HostTable& hosts_;
   MeshTable& meshes_;
   MeshReleases& releases_;
+  Reservations& reservations_;
   ActorDirectory& directory_;
   RunHistory& runs_;
   StateStore& store_;

@@ -63,9 +63,9 @@ class StateStore {
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.
   void raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
-  /// Kind of row: hosts, owners, meshes, runs, named actors or kept actors. Rows have names, are
-  /// written with the next event or by sync_to_disk(), and are there in the next term.
-  enum class Table { kHosts, kOwners, kMeshes, kRuns, kActors, kKeptActors };
+  /// Kind of row: hosts, owners, meshes, runs, named actors, kept actors or reservations. Rows have
+  /// names, are written with the next event or by sync_to_disk(), and are there in the next term.
+  enum class Table { kHosts, kOwners, kMeshes, kRuns, kActors, kKeptActors, kReservations };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
   std::map<std::string, std::vector<std::byte>> rows(Table table) const;
@@ -101,7 +101,7 @@ class StateStore {
   void open();
   /// Version of the tables and of the contents of rows. Files of newer versions are refused.
   /// From files of older versions only the id, the term, epochs, runs, events and incidents count.
-  static constexpr std::int64_t kVersion = 3;
+  static constexpr std::int64_t kVersion = 4;
   /// Returns true if the file is older, or new. Throws Error(kIncompatible) if it is newer.
   bool check_version();
   void erase_member_rows_of_file();

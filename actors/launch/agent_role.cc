@@ -26,6 +26,7 @@
 #include "actors/system/system.h"
 #include "core/base/folder.h"
 #include "core/base/machine.h"
+#include "core/base/memory.h"
 #include "core/base/name.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/platform.h"
@@ -210,8 +211,12 @@ class AgentProcess final {
 HostRegistration offer_of(const AgentRole& role) {
   check_name("the name of this host (--name)", role.name);
   make_folders(role.log_directory, "give another folder with --logs");
-  return {role.name,         role.devices,    process_id(),       machine_name(),
-          instruction_set(), role.has_parent, role.log_directory, num_processors()};
+  HostRegistration offer{role.name,         role.devices,    process_id(),       machine_name(),
+                         instruction_set(), role.has_parent, role.log_directory, num_processors()};
+  offer.capacity = role.capacity;
+  if (offer.capacity.cpus == 0) offer.capacity.cpus = offer.processors;
+  if (offer.capacity.memory == 0) offer.capacity.memory = total_memory();
+  return offer;
 }
 
 AgentProcess::AgentProcess(const AgentRole& role)
@@ -241,6 +246,7 @@ SystemOptions AgentProcess::system_options() const {
         "the certificate of the head at {} is not verified: any process with the token could "
         "impersonate it. Use the --cert of the `weft join` command that the head prints",
         to_string(role_.head));
+  options.relays_calls = false;
   options.io_share = ThreadPriority::kControl;
   return options;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "actors/head/actor_messages.h"
+#include "actors/launch/host_capacity.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/base/nearest.h"
@@ -49,6 +50,40 @@ bool is_interface(const std::string& name) {
   return !name.empty() && name.size() < 16 && name.find_first_of("/,: \t\n") == std::string::npos;
 }
 
+/// Records problems.
+void parse_capacity(const ConfigNode& item, HostCapacity& capacity) {
+  if (double cpus = 0; item.read("cpus", cpus,
+                                 KeyDescription("Processors of the host for actors that need some")
+                                     .unit("processors")
+                                     .by_default("those that its agent may use"),
+                                 {.min = 0.001, .max = 1e6}))
+    capacity.cpus = cpus;
+  item.read_bytes("memory", capacity.memory,
+                  KeyDescription("Memory of the host for actors that need some")
+                      .by_default("that of its machine"),
+                  {.min = 1});
+  if (const auto resources =
+          item.find("resources", KeyDescription("Other resources of the host, by name")))
+    for (const auto& [name, value] :
+         resources->entries("NAME", KeyDescription("Number of these, such as 2"))) {
+      const double number = value.as<double>();
+      if (value.is_outline()) continue;
+      if (const std::string problem = resource_problem(name, number); !problem.empty())
+        value.record_problem(fmt::format("{}: {}", value.path(), problem));
+      capacity.custom[name] = number;
+    }
+  if (const auto labels =
+          item.find("labels", KeyDescription("Labels of the host, by which actors are placed")))
+    for (const auto& [key, value] :
+         labels->entries("KEY", KeyDescription("Value of the label, such as a"))) {
+      const auto text = value.as<std::string>();
+      if (value.is_outline()) continue;
+      if (const std::string problem = label_problem(key, text); !problem.empty())
+        value.record_problem(fmt::format("{}: {}", value.path(), problem));
+      capacity.labels[key] = text;
+    }
+}
+
 HostSpec parse_host(const ConfigNode& item) {
   HostSpec host;
   item.require("name", host.name, "Name of the host, as in weft join --name");
@@ -70,6 +105,7 @@ HostSpec parse_host(const ConfigNode& item) {
         .record_problem(
             fmt::format("{}: expected the name of a network interface, such as eth1, found '{}'",
                         item.at("interface").path(), host.interface));
+  parse_capacity(item, host.capacity);
   if (!host.name.empty() && !is_name(host.name))
     item.at("name").record_problem(invalid_name_message(item.at("name").path(), host.name));
   return host;
@@ -113,6 +149,10 @@ ClusterConfig parse_cluster(const ConfigNode& section, const ReadDeviceKeys& rea
         fmt::format("cluster.memory: expected a size of at least {} for each device process, or 0 "
                     "for no limit, found {}",
                     format_bytes(kLeastMemory), format_bytes(config.memory)));
+  section.read_bytes(
+      "objects", config.objects,
+      "Memory of each host for objects (mesh::Objects); further ones go to disk; 0: a "
+      "quarter of the available memory");
   section.read("no_progress", config.no_progress,
                "Time without progress after which the run reports where it waits (and continues)",
                {.min = std::chrono::milliseconds(100)});

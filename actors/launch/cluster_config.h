@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/agent/resources.h"
 #include "actors/supervision/restart_budget.h"
 #include "core/base/clock.h"
 #include "core/config/config_document.h"
@@ -29,6 +30,7 @@ struct HostSpec {
   std::uint32_t devices = 1;
   std::optional<double> link = {};  ///< bandwidth of its network, in bytes per second, each way
   std::string interface = {};       ///< network interface for tensors; empty: see DataNetworks
+  HostCapacity capacity = {};       ///< what it offers besides devices, and its labels
 };
 
 /// The `cluster:` section of a run file.
@@ -38,6 +40,9 @@ struct ClusterConfig {
   int threads_per_device = 1;  ///< CPU threads that a device process computes with
   /// `memory`: limit of each device process, in bytes; 0: none.
   std::uint64_t memory = 0;
+  /// Memory of a host for the run's objects (mesh/objects), in bytes; 0: a quarter of the available
+  /// memory.
+  std::uint64_t objects = 0;
   /// Time without any progress after which the run reports where it waits, repeatedly.
   Nanoseconds no_progress = std::chrono::seconds(60);
   /// Time limit of one op, after which the run ends; nullopt: none.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actors/agent/agent.h"
+#include "actors/cluster/forwarding_spawner.h"
 #include "actors/cluster/head_directory.h"
 #include "actors/cluster/head_link.h"
 #include "actors/launch/access_arguments.h"
@@ -59,6 +60,11 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
   options.keep_actors_without_owner = true;
+  // The processes of an agent share memory.
+  options.memory_host = arguments.get("agent-id");
+  if (const char* limit = std::getenv(kObjectMemoryVariable))
+    options.object_memory = std::strtoull(limit, nullptr, 10);
+  if (const char* folder = std::getenv(kObjectFolderVariable)) options.object_folder = folder;
   std::optional<TimePoint> unused_since;
   bool used = false;
   const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
@@ -77,9 +83,12 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   system.on_peer_timed_out([end_without](const ProcessRef& peer, Nanoseconds silence) {
     end_without(peer, describe_silence(silence, 0));
   });
-  // Ends the process when its owner has disconnected and no head has reported that.
-  system.run_every(kLookForUseEvery, [&] {
-    if (system.num_owned_actors() > 0) {
+  // Ends the process when its owner has disconnected and no head has reported that. A shared
+  // process has no actors at times: it is in use while another process than the agent's is
+  // connected.
+  const bool is_shared = arguments.has("shared-process");
+  system.run_every(kLookForUseEvery, [&, is_shared] {
+    if (system.num_owned_actors() > 0 || (is_shared && system.peers().size() > 1)) {
       used = true;
       return unused_since.reset();
     }
@@ -100,6 +109,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
     auto asked = system.named<Agent>(agent_process, "agent").call<&Agent::joined_head>();
     co_return co_await asked;
   });
+  host_forwarding_spawner(system);
   system.named<Agent>(agent_process, "agent")
       .call<&Agent::device_ready>(arguments.number("slot"), cap)
       .get();

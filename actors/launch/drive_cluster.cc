@@ -23,6 +23,11 @@ constexpr auto kRootCauseTimeout = std::chrono::milliseconds(500);
 /// Time for the answer to a cancel request to leave before the process ends.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
+/// Folder in which the processes of a run keep objects that exceed their memory.
+std::filesystem::path object_folder(const AppRun& run) {
+  return std::filesystem::absolute(run.out) / "objects";
+}
+
 SystemOptions system_options_of(const DriverTask& task, const RunDescription& description) {
   SystemOptions options;
   options.name = task.name;
@@ -32,6 +37,8 @@ SystemOptions system_options_of(const DriverTask& task, const RunDescription& de
   options.log = Log::standard_error(task.config.log_level);
   options.binary_hash = own_binary_sha256();
   options.binary_name = own_name();
+  options.object_memory = task.config.cluster.objects;
+  options.object_folder = object_folder(task.run);
   return options;
 }
 
@@ -53,8 +60,11 @@ ClusterOptions cluster_options_of(const DriverTask& task) {
   options.name = task.name;
   options.binary = task.run.binary;
   // Limits the threads of every kernel library to those that the run file grants.
-  options.environment = {fmt::format("OMP_NUM_THREADS={}", config.threads_per_device),
-                         fmt::format("{}={}", kLogLevelVariable, to_string(task.config.log_level))};
+  options.environment = {
+      fmt::format("OMP_NUM_THREADS={}", config.threads_per_device),
+      fmt::format("{}={}", kLogLevelVariable, to_string(task.config.log_level)),
+      fmt::format("{}={}", kObjectMemoryVariable, config.objects),
+      fmt::format("{}={}", kObjectFolderVariable, object_folder(task.run).string())};
   options.memory_cap = config.memory;
   for (const HostSpec& host : config.hosts)
     if (!host.interface.empty()) options.interfaces[host.name] = host.interface;

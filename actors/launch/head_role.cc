@@ -273,6 +273,7 @@ int serve_head(const HeadRole& role) {
   options.token = token_of(role, log);
   options.is_head = true;
   options.eof_grace = kEofGrace;
+  options.relays_calls = false;
   options.io_share = ThreadPriority::kControl;
   options.log = log;
   options.identity = identity_of(role, log);

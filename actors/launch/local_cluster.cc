@@ -150,8 +150,9 @@ void LocalCluster::start_head() {
 }
 
 void LocalCluster::start_agent(const HostSpec& host, const Secret& token) {
-  const AgentRole role{
+  AgentRole role{
       head_, {}, host.name, host.devices, log_directory().string(), true, options_.log_level};
+  role.capacity = host.capacity;
   std::vector<std::string> words = command(options_.executable, to_arguments(role));
   if (options_.wrap) words = options_.wrap(host.name, std::move(words));
   ProcessSpec spec{"agent of " + host.name,

@@ -2,6 +2,7 @@
 
 #include "actors/launch/access_arguments.h"
 #include "actors/launch/child_report.h"
+#include "actors/launch/host_capacity.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -37,6 +38,7 @@ std::vector<std::string> to_arguments(const AgentRole& role) {
                                         "--log-level",
                                         std::string(to_string(role.log_level))};
   if (role.has_parent) arguments.push_back("--has-parent");
+  for (std::string& word : to_arguments(role.capacity)) arguments.push_back(std::move(word));
   for (std::string& word : to_arguments(role.protection)) arguments.push_back(std::move(word));
   return arguments;
 }
@@ -69,6 +71,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.name = given.get("name");
   agent.devices = given.number("devices");
   agent.log_directory = given.get("logs");
+  agent.capacity = host_capacity_of(given);
   agent.has_parent = given.has("has-parent");
   agent.log_level = parse_log_level(given.get("log-level"));
   agent.protection = connection_security_of(given);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/access/connection_security.h"
+#include "actors/agent/resources.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"
@@ -59,6 +60,7 @@ struct AgentRole {
   std::filesystem::path supervisor = {};
   /// Time that a signal leaves drivers to finish a step and save, without a parent.
   Nanoseconds grace = std::chrono::seconds(25);
+  HostCapacity capacity = {};
 };
 /// Joins the head and runs the host's agent. Ends when the cluster stops, its parent ends it, a
 /// signal has come and its devices are let go, or the head has been away for its grace and nothing
@@ -71,6 +73,9 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
 
 /// Environment variable with the log level of a device process.
 inline constexpr const char* kLogLevelVariable = "WEFT_LOG_LEVEL";
+/// Environment variables of a device process with SystemOptions::object_memory and object_folder.
+inline constexpr const char* kObjectMemoryVariable = "WEFT_OBJECT_MEMORY";
+inline constexpr const char* kObjectFolderVariable = "WEFT_OBJECT_FOLDER";
 
 /// Serves the roles `head` and `agent`, which are the same in every executable. nullopt if
 /// `arguments` ask for neither.

@@ -30,6 +30,7 @@ void Link::attach(std::shared_ptr<Connection> connection, PeerDescription other,
                   bool dialled_here) {
   introduction_ = std::move(other);
   dialled_here_ = dialled_here;
+  dial_claimed_ = true;
   attached_at_ = SteadyClock().now();
   lease_.renew(attached_at_);
   connection->set_handler(*this, kMaxFrameBody);
@@ -71,6 +72,14 @@ Nanoseconds Link::send_heartbeat() {
 }
 
 std::optional<Error> Link::transmit(OutgoingCall& outgoing) {
+  // An older process would run it.
+  if (outgoing.call.order.kind == CallOrder::Kind::kSkip && introduction_.minor < CallOrder::kMinor)
+    return std::nullopt;
+  if (introduction_.minor < outgoing.needs_minor)
+    return Error(
+        ErrorCode::kIncompatible,
+        fmt::format("{} speaks protocol {}.{}, and the call needs {}.{}", describe(introduction_),
+                    kProtocolMajor, introduction_.minor, kProtocolMajor, outgoing.needs_minor));
   outgoing.call.remaining_ns = remaining(outgoing.deadline);
   encode_call(outgoing.call, [&](std::span<const std::byte> bytes) {
     append_message(*connection_, MessageKind::kCall, bytes);
@@ -100,6 +109,24 @@ void Link::reply(Reply reply, bool more) {
     wrote_.store(true, std::memory_order_relaxed);
   }
   more ? connection->schedule_flush() : connection->flush();
+}
+
+void Link::send_values(Values values) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = connection_;
+    if (!connection) return;
+    encode_values(values, [&](std::span<const std::byte> bytes) {
+      append_message(*connection, MessageKind::kValues, bytes);
+    });
+    wrote_.store(true, std::memory_order_relaxed);
+  }
+  connection->schedule_flush();
+}
+
+void Link::run_soon(std::function<void()> send) {
+  if (const auto connection = this->connection()) connection->post(std::move(send));
 }
 
 void Link::request_credit(ActorId actor) {
@@ -135,6 +162,19 @@ void Link::send_cancel(std::uint64_t call_id) {
   connection->schedule_flush();
 }
 
+void Link::send_pull(const Pull& pull) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = connection_;
+    if (!connection) return;
+    encode_pull(pull, [&](std::span<const std::byte> bytes) {
+      append_message(*connection, MessageKind::kPull, bytes);
+    });
+  }
+  connection->flush();
+}
+
 void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
   const auto message = assembler_.add(header, body);
   if (!message) return;
@@ -149,6 +189,8 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
       return on_credit(credit);
     }
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
+    case MessageKind::kValues: return events_.on_values(*this, decode_values(message->bytes));
+    case MessageKind::kPull: return events_.on_pull(*this, decode_pull(message->bytes));
     case MessageKind::kGoodbye: {
       const Goodbye goodbye = decode_goodbye(message->bytes);
       return end(goodbye.connection_only ? LinkEvents::EndCause::kDisconnected

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,10 @@ class LinkEvents {
   virtual void on_call(Link& link, Call call) = 0;
   virtual void on_reply(Link& link, Reply reply) = 0;
   virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
+  /// Called with values of a generator that this process has called.
+  virtual void on_values(Link& link, Values values) = 0;
+  /// Called when the reader of a generator of this process has taken values.
+  virtual void on_pull(Link& link, const Pull& pull) = 0;
   /// Called when the other side holds calls back for an actor of this process.
   virtual void on_credit_request(Link& link, ActorId actor) = 0;
   /// Reason of a connection's end. kEof: connection lost; kExited: the peer's process ended;
@@ -54,12 +59,22 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// was read (see SilenceTimer).
   Nanoseconds send_heartbeat();
 
+  /// Returns the bytes that wait to be sent.
+  std::size_t unsent_bytes() const {
+    const auto current = connection();
+    return current ? current->unsent_bytes() : 0;
+  }
   bool attached() const { return connection() != nullptr; }
   /// Time of the last attach(). Loop's thread.
   TimePoint attached_at() const { return attached_at_; }
   /// True if the connection has ended and the system awaits evidence of the cause.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
+  /// Returns true for the first caller, which dials the peer. False once a connection was attached.
+  /// Any thread.
+  bool claim_dial() { return !dial_claimed_.exchange(true); }
+  /// Returns true if the peer is dialled or was connected. Any thread.
+  bool is_dialled() const { return dial_claimed_; }
   /// Returns true if connected and nobody on the way can read the data. Loop's thread.
   bool is_private() const;
   /// True if data has arrived since the handshake. Loop's thread.
@@ -72,8 +87,12 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   ProcessId peer_id() const { return peer_.id; }
   void reply(Reply reply, bool more) override;
   void grant(const Credit& credit) override;
+  void send_values(Values values) override;
+  void run_soon(std::function<void()> send) override;
   /// Asks the other side to stop a call that was sent.
   void send_cancel(std::uint64_t call_id);
+  /// Tells a generator what its reader has taken.
+  void send_pull(const Pull& pull);
 
   void on_frame(const FrameHeader& header, std::span<const std::byte> body) override;
   void on_batch_end() override;
@@ -100,6 +119,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;
   SilenceTimer lease_;
+  std::atomic<bool> dial_claimed_{false};
   std::atomic<bool> wrote_{false};
   // calls sent without a reply so far: a few are written at once, many together
   std::atomic<int> unanswered_{0};

@@ -9,6 +9,26 @@
 
 namespace weft::actors {
 
+namespace {
+
+/// Returns true for calls that need no credit: the earlier ones have it, or wait for this one.
+bool overtakes(const Call& call) {
+  return call.urgent || call.order.kind != CallOrder::Kind::kCall;
+}
+
+/// Replaces a numbered call that has ended by a message that takes its place.
+void make_skip(OutgoingCall& outgoing) {
+  outgoing.state = nullptr;
+  outgoing.needs_minor = 0;
+  outgoing.call.id = 0;
+  outgoing.call.interface_fingerprint = 0;
+  outgoing.call.method = 0;
+  outgoing.call.arguments.clear();
+  outgoing.call.order.kind = CallOrder::Kind::kSkip;
+}
+
+}  // namespace
+
 void lose_call(const std::shared_ptr<CallState>& call, const Error& why) {
   if (!call->owner.resend(call, why)) call->fail(with_call_outcome(why, *call));
 }
@@ -61,7 +81,7 @@ bool Route::send(OutgoingCall outgoing) {
 std::optional<Route::Problem> Route::wait_for_queue_space(std::unique_lock<Mutex>& lock,
                                                           const OutgoingCall& outgoing) {
   const auto has_space = [&] {
-    return closed_ || outgoing.call.urgent || outgoing.has_waited ||
+    return closed_ || overtakes(outgoing.call) || outgoing.has_waited ||
            targets_[outgoing.call.actor].held.size() < kMaxHeldCalls;
   };
   if (has_space()) return std::nullopt;
@@ -95,7 +115,7 @@ std::optional<Route::Problem> Route::wait_for_queue_space(std::unique_lock<Mutex
 void Route::transmit_or_hold(OutgoingCall&& outgoing) {
   const ActorId actor = outgoing.call.actor;
   Target& target = targets_[actor];
-  if (outgoing.call.urgent) {
+  if (overtakes(outgoing.call)) {
     if (open_) transmit_now(target, outgoing);
     else target.held_urgent.push_back(std::move(outgoing));
   } else if (open_ && target.held.empty() && target.window.admits(outgoing.call.arguments.size())) {
@@ -107,12 +127,18 @@ void Route::transmit_or_hold(OutgoingCall&& outgoing) {
 }
 
 void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
-  // the call has timed out or was cancelled
-  if (outgoing.state && outgoing.state->done()) return;
-  if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
+  if (outgoing.state && outgoing.state->done()) {  // timed out or cancelled
+    if (outgoing.call.order.number == 0) return;
+    make_skip(outgoing);
+  }
+  Lane& lane = target.lanes[outgoing.call.urgent ? 1 : 0];
+  lane.used = true;
+  if (lane.last_number != 0 && outgoing.call.order.number == 0)
+    outgoing.call.order = {stream_, ++lane.last_number};
+  if (!overtakes(outgoing.call)) target.window.sent(outgoing.call.arguments.size());
   if (outgoing.state) outgoing.state->sent = true;
   if (auto error = transmit(outgoing); error && outgoing.state)
-    failed_.emplace_back(std::move(outgoing.state), std::move(*error));
+    failed_.push_back({std::move(outgoing.state), std::move(*error), outgoing.call.actor});
 }
 
 void Route::request_credit_if_held(ActorId actor, Target& target) {
@@ -136,8 +162,37 @@ void Route::finish(std::unique_lock<Mutex>& lock, bool answer_awaited) {
   lock.unlock();
   for (const ActorId actor : actors) request_credit(actor);
   if (ready) flush(answer_awaited);
-  for (auto& [state, error] : failed)
-    state->fail(std::move(error), CallState::ErrorSource::kRefusal);
+  for (RefusedCall& each : failed) refuse(each);
+}
+
+void Route::refuse(RefusedCall& refused) {
+  if (refused.error.code() == ErrorCode::kStaleEpoch) {
+    refused.state->sent = false;
+    const bool resent = refused.state->owner.resend(refused.state, refused.error);
+    return_held(refused.actor, refused.error);
+    if (resent) return;
+  }
+  refused.state->fail(std::move(refused.error), CallState::ErrorSource::kRefusal);
+}
+
+void Route::return_held(ActorId actor, const Error& reason) {
+  std::vector<std::shared_ptr<CallState>> held;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = targets_.find(actor);
+    if (found == targets_.end()) return;
+    for (auto* queue : {&found->second.held_urgent, &found->second.held}) {
+      for (OutgoingCall& each : *queue)
+        if (each.state) held.push_back(std::move(each.state));
+      // Numbers without a call, too: the actor has ended, and takes none.
+      queue->clear();
+    }
+    // The ended actor grants no credit. A call that is sent to it late is refused at once.
+    found->second.window = SendWindow();
+    found->second.credit_requested = false;
+    queue_space_.notify_all();
+  }
+  for (const auto& state : held) lose_call(state, reason);
 }
 
 void Route::on_credit(const Credit& credit) {
@@ -163,7 +218,8 @@ bool Route::withdraw(ActorId actor, std::uint64_t call_id) {
       return each.call.id == call_id;
     });
     if (call == queue->end()) continue;
-    queue->erase(call);
+    if (call->call.order.number != 0) make_skip(*call);
+    else queue->erase(call);
     queue_space_.notify_all();
     return true;
   }
@@ -182,6 +238,7 @@ void Route::open() {
 void Route::suspend() {
   const std::lock_guard lock(mutex_);
   open_ = false;
+  suspended_ = true;
   for (auto& [actor, target] : targets_) target.credit_requested = false;
 }
 
@@ -200,6 +257,52 @@ void Route::close(const Error& reason) {
   }
   queue_space_.notify_all();
   for (const auto& state : held) lose_call(state, reason);
+}
+
+std::optional<CallOrder> Route::reserve_relayed(const Call& call, std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (closed_ || suspended_ || stream_ == 0) return std::nullopt;
+  Target& target = targets_[call.actor];
+  Lane& lane = target.lanes[call.urgent ? 1 : 0];
+  if (!(call.urgent ? target.held_urgent : target.held).empty() || lane.relayed >= kMaxRelayed ||
+      (lane.relayed > 0 && lane.relayed_bytes + bytes > kInitialBytes))
+    return std::nullopt;
+  ++lane.relayed;
+  lane.relayed_bytes += bytes;
+  const bool is_first = lane.last_number == 0;
+  if (!is_first || !lane.used)
+    return CallOrder{stream_, ++lane.last_number, CallOrder::Kind::kCall};
+  // Calls without a number are on their way. What is written behind them is number 1.
+  OutgoingCall marker;
+  marker.call.actor = call.actor;
+  marker.call.urgent = call.urgent;
+  marker.call.order = {stream_, ++lane.last_number, CallOrder::Kind::kSkip};
+  transmit_or_hold(std::move(marker));
+  const CallOrder order{stream_, ++lane.last_number, CallOrder::Kind::kCall};
+  finish(lock, false);
+  return order;
+}
+
+void Route::end_stream(std::uint64_t ended, std::uint64_t next) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ != ended) return;
+  stream_ = next;
+  for (auto& [actor, target] : targets_)
+    for (Lane& lane : target.lanes) {
+      // What has left with an old number may come before the next call, which waits for a marker.
+      lane.used = lane.used || lane.last_number != 0;
+      lane.last_number = 0;
+    }
+}
+
+void Route::relay_done(ActorId actor, bool urgent, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = targets_.find(actor);
+  if (found == targets_.end()) return;  // closed
+  Lane& lane = found->second.lanes[urgent ? 1 : 0];
+  if (lane.relayed == 0) return;
+  --lane.relayed;
+  lane.relayed_bytes -= bytes;
 }
 
 std::size_t Route::held() const {

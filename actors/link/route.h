@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -22,6 +24,8 @@ struct OutgoingCall {
   /// True if the call has waited for a restart: the calls that did so are bounded elsewhere, and
   /// need no space among the held ones.
   bool has_waited = false;
+  /// Lowest minor version of the protocol that understands the call. Needs `state` unless 0.
+  std::uint8_t needs_minor = 0;
 };
 
 /// Route to one process. Keeps the order of calls per actor and holds back calls without credit.
@@ -39,6 +43,9 @@ class Route : public ReturnRoute {
   void on_credit(const Credit& credit);
   /// Removes a held-back call. Returns false if it was sent or is unknown.
   bool withdraw(ActorId actor, std::uint64_t call_id);
+  /// Takes back the held-back calls of an actor, as its process lives and it does not. Each fails
+  /// with `reason`, unless its owner sends it elsewhere.
+  void return_held(ActorId actor, const Error& reason);
   /// Fails all held-back and all later calls with `reason`.
   void close(const Error& reason);
   /// Sends the held-back calls as far as there is credit, and later calls at once.
@@ -47,6 +54,22 @@ class Route : public ReturnRoute {
   void suspend();
 
   std::size_t held() const;
+
+  /// Calls of one process that travel to an actor over relays at once, at most. They take no credit
+  /// of the mailbox: an answer is the credit. A call of more than kInitialBytes travels alone.
+  static constexpr std::uint32_t kMaxRelayed = 16;
+  /// Numbers a call to an actor of this process that travels over relays, so that it keeps its
+  /// place among those of this route. nullopt if the call must be sent here: others are held back,
+  /// too many are on their way, or the connection is lost. relay_done() must follow.
+  std::optional<CallOrder> reserve_relayed(const Call& call, std::size_t bytes);
+  /// Sets the stream of numbered calls, which is larger than those of earlier routes to the
+  /// process. Before others use this route.
+  void set_stream(std::uint64_t stream) { stream_ = stream; }
+  /// Begins the stream `next` if the present one is `ended`: its receiver does not know it any
+  /// more. Calls on their way come back.
+  void end_stream(std::uint64_t ended, std::uint64_t next);
+  /// Frees the place of a call that travelled over relays.
+  void relay_done(ActorId actor, bool urgent, std::size_t bytes);
 
  protected:
   /// Writes a call. Called in order, one at a time, under the route's lock. An error fails this
@@ -60,7 +83,15 @@ class Route : public ReturnRoute {
   mutable Mutex mutex_;  // guards the members, and the order of writes by transmit()
 
  private:
+  /// Ordinary or urgent calls to an actor.
+  struct Lane {
+    std::uint64_t last_number = 0;  ///< 0 until the first call travels over relays.
+    bool used = false;              ///< Calls have been written here.
+    std::uint32_t relayed = 0;      ///< Calls that travel over relays, and their bytes.
+    std::size_t relayed_bytes = 0;
+  };
   struct Target {
+    std::array<Lane, 2> lanes;  ///< Ordinary, urgent.
     SendWindow window;
     std::deque<OutgoingCall> held;
     std::deque<OutgoingCall> held_urgent;
@@ -72,6 +103,14 @@ class Route : public ReturnRoute {
     ErrorCode code;
     const char* text;
   };
+  /// Call that transmit() has refused.
+  struct RefusedCall {
+    std::shared_ptr<CallState> state;
+    Error error;
+    ActorId actor;
+  };
+  /// Fails a call, or sends it again if its actor is being restarted. Without the lock.
+  void refuse(RefusedCall& refused);
   /// Blocks until the actor has room for a held-back call or the route is closed. Returns the
   /// reason if there is no room.
   std::optional<Problem> wait_for_queue_space(std::unique_lock<Mutex>& lock,
@@ -86,9 +125,11 @@ class Route : public ReturnRoute {
 
   std::map<ActorId, Target> targets_;
   bool open_ = false;
+  bool suspended_ = false;
+  std::uint64_t stream_ = 0;  // of numbered calls; 0: none, no call is numbered
   std::optional<Error> closed_;
   Condition queue_space_;
-  std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
+  std::vector<RefusedCall> failed_;
   std::vector<ActorId> credit_requests_;
 };
 

@@ -25,6 +25,10 @@ inline constexpr std::size_t kMaxHeldCalls = 64;
 /// A message larger than the window is sent when nothing else is in flight. Not thread-safe.
 class SendWindow final {
  public:
+  SendWindow() = default;
+  SendWindow(std::uint32_t messages, std::uint64_t bytes)
+      : window_messages_(messages), window_bytes_(bytes) {}
+
   bool admits(std::size_t bytes) const {
     const std::uint64_t in_flight = sent_messages_ - consumed_messages_;
     if (in_flight == 0) return true;
@@ -45,6 +49,10 @@ class SendWindow final {
     window_messages_ = window_messages;
     window_bytes_ = window_bytes;
     return true;
+  }
+  /// Like the other update(), and leaves the window as it is.
+  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes) {
+    return update(consumed_messages, consumed_bytes, window_messages_, window_bytes_);
   }
   std::uint64_t in_flight() const { return sent_messages_ - consumed_messages_; }
 

@@ -12,8 +12,9 @@ constexpr std::uint64_t kMinWindowBytes = 64u << 10;
 }  // namespace
 
 void Mailbox::update_hint() {
-  queued_hint_.store(held_tasks_.size() + wakeups_.size() + urgent_.size() + ordinary_.size(),
-                     std::memory_order_relaxed);
+  queued_hint_.store(
+      held_tasks_.size() + wakeups_.size() + later_.size() + urgent_.size() + ordinary_.size(),
+      std::memory_order_relaxed);
 }
 
 void Mailbox::wake(std::unique_lock<Mutex>& lock) {
@@ -33,22 +34,28 @@ Mailbox::Refusal Mailbox::push(Envelope& envelope) {
     urgent_.push_back(std::move(envelope));
   } else {
     const std::size_t bytes = envelope.call.arguments.size();
-    const auto [found, is_new] = senders_.try_emplace(envelope.route.get());
-    SenderCredit& sender = found->second;
-    if (is_new) {
-      sender.route = envelope.route;
-      // the new sender changes every share
-      for (auto& [route, each] : senders_) each.report = true;
-    }
-    const std::uint64_t in_flight = sender.received_messages - sender.consumed_messages;
-    if (in_flight >= limits_.messages && in_flight >= kInitialMessages) return Refusal::kOverrun;
-    ++sender.received_messages;
-    sender.received_bytes += bytes;
+    if (envelope.route->needs_credit() && !use_credit(envelope.route, bytes))
+      return Refusal::kOverrun;
     ordinary_bytes_ += bytes;
     ordinary_.push_back(std::move(envelope));
   }
   wake(lock);
   return Refusal::kNone;
+}
+
+bool Mailbox::use_credit(const std::shared_ptr<ReturnRoute>& route, std::size_t bytes) {
+  const auto [found, is_new] = senders_.try_emplace(route.get());
+  SenderCredit& sender = found->second;
+  if (is_new) {
+    sender.route = route;
+    // the new sender changes every share
+    for (auto& [other, each] : senders_) each.report = true;
+  }
+  const std::uint64_t in_flight = sender.received_messages - sender.consumed_messages;
+  if (in_flight >= limits_.messages && in_flight >= kInitialMessages) return false;
+  ++sender.received_messages;
+  sender.received_bytes += bytes;
+  return true;
 }
 
 bool Mailbox::post(Task task) {
@@ -64,6 +71,12 @@ bool Mailbox::resume(Resumption resumption) {
   wakeups_.emplace_back(resumption);  // taken when closed, too: suspended handlers must finish
   wake(lock);
   return true;
+}
+
+void Mailbox::resume_later(Resumption resumption) {
+  std::unique_lock lock(mutex_);
+  later_.push_back(resumption);
+  wake(lock);
 }
 
 void Mailbox::request_stop() {
@@ -101,8 +114,9 @@ Mailbox::Source Mailbox::find_source(Ordinary ordinary) {
   }
   if (!wakeups_.empty()) return Source::kWakeup;
   if (!urgent_.empty()) return Source::kUrgent;
-  if (ordinary < Ordinary::kConcurrent || ordinary_.empty()) return Source::kNone;
-  const bool starts = ordinary == Ordinary::kAll || ordinary_.front().concurrent;
+  const bool starts = ordinary >= Ordinary::kConcurrent && !ordinary_.empty() &&
+                      (ordinary == Ordinary::kAll || ordinary_.front().concurrent);
+  if (!later_.empty() && !(starts && ordinary_first_)) return Source::kLater;
   return starts ? Source::kOrdinary : Source::kNone;
 }
 
@@ -110,6 +124,13 @@ Mailbox::Item Mailbox::take(Source source) {
   if (source == Source::kStop) {
     stop_requested_ = false;
     return Stop{};
+  }
+  if (source == Source::kLater) {
+    Item item = later_.front();
+    later_.erase(later_.begin());
+    ordinary_first_ = true;
+    update_hint();
+    return item;
   }
   if (source == Source::kHeldTask) {
     Item item = std::move(held_tasks_.front());
@@ -127,10 +148,14 @@ Mailbox::Item Mailbox::take(Source source) {
   std::deque<Envelope>& queue = source == Source::kUrgent ? urgent_ : ordinary_;
   Envelope envelope = std::move(queue.front());
   queue.pop_front();
-  if (source == Source::kOrdinary) consumed(envelope);
+  if (source == Source::kOrdinary) {
+    consumed(envelope);
+    ordinary_first_ = false;
+  }
   last_route_ = envelope.route.get();
   last_call_ = envelope.call.id;
   last_cancelled_.store(false, std::memory_order_relaxed);
+  last_lost_.store(false, std::memory_order_relaxed);
   update_hint();
   return envelope;
 }
@@ -208,6 +233,7 @@ void Mailbox::remove_sender(const ReturnRoute* route) {
       return true;
     });
   senders_.erase(route);
+  if (route == last_route_) last_lost_.store(true, std::memory_order_relaxed);
   for (auto& [other, sender] : senders_) sender.report = true;
 }
 

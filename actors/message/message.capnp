@@ -55,6 +55,14 @@ struct Call {
   urgent @4 :Bool;
   remainingNs @5 :Int64;  # until the caller's deadline; 0: none
   arguments @6 :Data;
+  order @7 :Order;        # absent: this connection alone carries calls of its sender to the actor
+}
+
+# Place among the calls that come directly and over relays; see CallOrder.
+struct Order {
+  stream @0 :UInt64;
+  number @1 :UInt64;
+  kind @2 :UInt8;
 }
 
 struct Reply {
@@ -86,6 +94,20 @@ struct Credit {
 
 struct Cancel {
   id @0 :UInt64;
+}
+
+# Some values of a generator, in order, before the reply that ends its call. From minor version 1.
+struct Values {
+  id @0 :UInt64;           # of the call
+  values @1 :List(Data);
+}
+
+# What the reader of a generator has taken of its values since the call began. From minor version 1.
+struct Pull {
+  id @0 :UInt64;           # of the call
+  actor @1 :UInt64;
+  consumedValues @2 :UInt64;
+  consumedBytes @3 :UInt64;
 }
 
 struct Goodbye {

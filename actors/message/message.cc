@@ -31,6 +31,8 @@ std::string_view to_string(MessageKind kind) {
     case MessageKind::kHeartbeat: return "heartbeat";
     case MessageKind::kProof: return "proof";
     case MessageKind::kWelcome: return "welcome";
+    case MessageKind::kValues: return "values";
+    case MessageKind::kPull: return "pull";
   }
   return "unknown";
 }
@@ -99,6 +101,12 @@ auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
     throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind),
                 problem.message());
   }
+}
+
+CallOrder order_of(wire::Order::Reader from) {
+  if (from.getKind() > static_cast<std::uint8_t>(CallOrder::Kind::kResent))
+    throw_error(ErrorCode::kDataLoss, "kind {} of a numbered call does not exist", from.getKind());
+  return {from.getStream(), from.getNumber(), static_cast<CallOrder::Kind>(from.getKind())};
 }
 
 ErrorCode error_code(std::uint16_t code) {
@@ -175,7 +183,7 @@ void encode_reject(const Reject& reject, const ByteSink& sink) {
 }
 
 void encode_call(const Call& call, const ByteSink& sink) {
-  build<wire::Call>(words_for(10, call.arguments.size(), 1), sink, [&](wire::Call::Builder to) {
+  build<wire::Call>(words_for(14, call.arguments.size(), 1), sink, [&](wire::Call::Builder to) {
     to.setId(call.id);
     to.setActor(call.actor.value());
     to.setInterface(call.interface_fingerprint);
@@ -183,6 +191,11 @@ void encode_call(const Call& call, const ByteSink& sink) {
     to.setUrgent(call.urgent);
     to.setRemainingNs(call.remaining_ns);
     to.setArguments(data_of(call.arguments));
+    if (call.order.number == 0) return;
+    auto order = to.initOrder();
+    order.setStream(call.order.stream);
+    order.setNumber(call.order.number);
+    order.setKind(static_cast<std::uint8_t>(call.order.kind));
   });
 }
 
@@ -232,6 +245,27 @@ void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink) {
                        });
 }
 
+void encode_values(const Values& values, const ByteSink& sink) {
+  std::size_t bytes = 0;
+  for (const auto& value : values.values) bytes += value.size();
+  build<wire::Values>(words_for(3, bytes, values.values.size() + 1), sink,
+                      [&](wire::Values::Builder to) {
+                        to.setId(values.id);
+                        auto list = to.initValues(values.values.size());
+                        for (unsigned i = 0; i < list.size(); ++i)
+                          list.set(i, data_of(values.values[i]));
+                      });
+}
+
+void encode_pull(const Pull& pull, const ByteSink& sink) {
+  build<wire::Pull>(words_for(5, 0, 0), sink, [&](wire::Pull::Builder to) {
+    to.setId(pull.id);
+    to.setActor(pull.actor.value());
+    to.setConsumedValues(pull.consumed_values);
+    to.setConsumedBytes(pull.consumed_bytes);
+  });
+}
+
 PeerDescription decode_hello(std::span<const std::byte> bytes) {
   return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) {
     PeerDescription introduction = read_introduction(from.getProcess());
@@ -263,6 +297,7 @@ Call decode_call(std::span<const std::byte> bytes) {
     call.urgent = from.getUrgent();
     call.remaining_ns = from.getRemainingNs();
     call.arguments = bytes_of(from.getArguments());
+    if (from.hasOrder()) call.order = order_of(from.getOrder());
     return call;
   });
 }
@@ -303,6 +338,22 @@ std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
 Goodbye decode_goodbye(std::span<const std::byte> bytes) {
   return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) {
     return Goodbye{string_of(from.getReason()), from.getConnectionOnly()};
+  });
+}
+
+Values decode_values(std::span<const std::byte> bytes) {
+  return parse<wire::Values>(bytes, MessageKind::kValues, [](wire::Values::Reader from) {
+    Values values;
+    values.id = from.getId();
+    for (const auto value : from.getValues()) values.values.push_back(bytes_of(value));
+    return values;
+  });
+}
+
+Pull decode_pull(std::span<const std::byte> bytes) {
+  return parse<wire::Pull>(bytes, MessageKind::kPull, [](wire::Pull::Reader from) {
+    return Pull{from.getId(), ActorId(from.getActor()), from.getConsumedValues(),
+                from.getConsumedBytes()};
   });
 }
 

@@ -28,6 +28,8 @@ enum class MessageKind : std::uint8_t {
   kHeartbeat,
   kProof,    ///< Body: a raw Mac.
   kWelcome,  ///< Body: empty.
+  kValues = 20,
+  kPull,
 };
 
 /// Returns "call", "reply", ...
@@ -72,6 +74,22 @@ struct Reject {
   friend bool operator==(const Reject&, const Reject&) = default;
 };
 
+/// Place of a call among the calls of one process to one actor. Ordinary and urgent calls are
+/// numbered apart. Calls are numbered once some of them travel over relays, which may overtake.
+struct CallOrder {
+  /// Minor version of the protocol from which on processes read it. Earlier ones ignore it.
+  static constexpr std::uint8_t kMinor = 1;
+  enum class Kind : std::uint8_t {
+    kCall,
+    kSkip,    ///< Takes the place of a call that does not come any more. Starts nothing.
+    kResent,  ///< May have come over relays already. Starts once. Takes no credit.
+  };
+  std::uint64_t stream = 0;  ///< A higher one replaces lower ones, which are over.
+  std::uint64_t number = 0;  ///< Counts from 1; 0: not numbered.
+  Kind kind = Kind::kCall;
+  friend bool operator==(const CallOrder&, const CallOrder&) = default;
+};
+
 struct Call {
   std::uint64_t id = 0;  ///< Chosen by the caller; 0 for one-way calls.
   ActorId actor;
@@ -81,6 +99,7 @@ struct Call {
   /// Nanoseconds until the caller's deadline, measured when the call is sent; 0: no deadline.
   std::int64_t remaining_ns = 0;
   std::vector<std::byte> arguments;
+  CallOrder order = {};
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -100,6 +119,22 @@ struct Credit {
   /// True in a request: the sender holds calls back and asks for a report. The counts are 0 then.
   bool request = false;
   friend bool operator==(const Credit&, const Credit&) = default;
+};
+
+/// Values that a generator has yielded, in order. The reply of its call follows the last ones.
+struct Values {
+  std::uint64_t id = 0;  ///< Id of the call.
+  std::vector<std::vector<std::byte>> values;
+  friend bool operator==(const Values&, const Values&) = default;
+};
+
+/// Report of a generator's reader: what it has taken since the call began.
+struct Pull {
+  std::uint64_t id = 0;  ///< Id of the call.
+  ActorId actor;
+  std::uint64_t consumed_values = 0;
+  std::uint64_t consumed_bytes = 0;
+  friend bool operator==(const Pull&, const Pull&) = default;
 };
 
 /// Last message of a connection.
@@ -122,6 +157,8 @@ void encode_reply(const Reply& reply, const ByteSink& sink);
 void encode_credit(const Credit& credit, const ByteSink& sink);
 void encode_cancel(std::uint64_t id, const ByteSink& sink);
 void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink);
+void encode_values(const Values& values, const ByteSink& sink);
+void encode_pull(const Pull& pull, const ByteSink& sink);
 
 /// Decodes a message. Throws Error(kDataLoss) if it is damaged or introduces a process of id 0.
 /// `bytes` starts at a multiple of 8.
@@ -133,5 +170,7 @@ Reply decode_reply(std::span<const std::byte> bytes);
 Credit decode_credit(std::span<const std::byte> bytes);
 std::uint64_t decode_cancel(std::span<const std::byte> bytes);
 Goodbye decode_goodbye(std::span<const std::byte> bytes);
+Values decode_values(std::span<const std::byte> bytes);
+Pull decode_pull(std::span<const std::byte> bytes);
 
 }  // namespace weft::actors

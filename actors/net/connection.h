@@ -76,6 +76,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void flush();
   /// Schedules a write by the loop's thread. Calls until then share one write. Any thread.
   void schedule_flush();
+  /// Runs `callback` on the loop's thread. Any thread.
+  void post(std::function<void()> callback) { loop_.post(std::move(callback)); }
   /// Returns the bytes queued and not yet taken by the socket.
   std::size_t unsent_bytes() const;
   /// Blocks until the socket has taken all queued bytes or is closed, at most until `limit`. Any

@@ -27,7 +27,7 @@ struct FrameHeader {
 inline constexpr std::size_t kFrameHeaderBytes = 24;
 inline constexpr std::uint32_t kFrameMagic = 0x54464557;  // "WEFT"
 inline constexpr std::uint8_t kProtocolMajor = 3;
-inline constexpr std::uint8_t kProtocolMinor = 0;
+inline constexpr std::uint8_t kProtocolMinor = 1;
 /// Maximum bytes of one body. Longer messages use several frames.
 inline constexpr std::uint32_t kMaxFrameBody = 1u << 20;
 

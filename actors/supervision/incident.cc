@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace weft::actors {
 namespace {
 
@@ -12,11 +14,15 @@ int strength(const ExitReport& evidence) {
 
 }  // namespace
 
+std::string ProcessFailure::place() const {
+  return device == kNoDevice ? host : fmt::format("{} device {}", host, device);
+}
+
 std::string ProcessFailure::describe() const {
   if (is_whole_mesh())
     return fmt::format("mesh {} (epoch {}) failed: {}", mesh, epoch, host_failure);
-  std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor,
-                                 mesh, rank, host, device, pid, epoch);
+  std::string text = fmt::format("{} (mesh {}, rank {}) on {} (pid {}, epoch {})", actor, mesh,
+                                 rank, place(), pid, epoch);
   if (!host_failure.empty())
     return fmt::format("{} is lost: {}{}", text, host_failure, evidence.log_note());
   return fmt::format("{} {}{}", text, evidence.summary(), evidence.log_note());
@@ -24,25 +30,37 @@ std::string ProcessFailure::describe() const {
 
 std::string ProcessFailure::summary() const {
   if (is_whole_mesh()) return describe();
-  const std::string text = fmt::format("{} device {} ({}, pid {})", host, device, actor, pid);
+  const std::string text = fmt::format("{} ({}, pid {})", place(), actor, pid);
   return host_failure.empty() ? fmt::format("{} {}", text, evidence.summary())
                               : fmt::format("{} is lost: {}", text, host_failure);
 }
 
 std::string Incident::describe() const {
-  const std::size_t others = failures.size() - 1;
-  const std::string text = failures.at(first_cause).describe();
-  return others == 0 ? text
-                     : fmt::format("{}\n  ({} more process{} of mesh {} failed as a consequence)",
-                                   text, others, others == 1 ? "" : "es", mesh);
+  const ProcessFailure& first = failures.at(first_cause);
+  // Actors that share the process of the first one have not failed as a consequence.
+  const auto in_process =
+      static_cast<std::size_t>(std::ranges::count_if(failures, [&](const ProcessFailure& failure) {
+        return first.device == kNoDevice && failure.host == first.host && failure.pid == first.pid;
+      }));
+  const std::size_t actors = in_process > 1 ? in_process - 1 : 0;
+  const std::size_t others = failures.size() - 1 - actors;
+  std::string text = first.describe();
+  if (actors > 0)
+    text += fmt::format("\n  ({} more actor{} of mesh {} ran in this process)", actors,
+                        actors == 1 ? "" : "s", mesh);
+  if (others > 0)
+    text += fmt::format("\n  ({} more process{} of mesh {} failed as a consequence)", others,
+                        others == 1 ? "" : "es", mesh);
+  return text;
 }
 
 std::string Incident::summary() const {
   const ProcessFailure& first = failures.at(first_cause);
   if (first.is_whole_mesh()) return first.describe();
-  return first.host_failure.empty()
-             ? fmt::format("{} device {} {}", first.host, first.device, first.cause())
-             : fmt::format("{}: {}", first.host, first.cause());
+  if (!first.host_failure.empty()) return fmt::format("{}: {}", first.host, first.cause());
+  return first.device == kNoDevice
+             ? fmt::format("{} (pid {}) {}", first.host, first.pid, first.cause())
+             : fmt::format("{} {}", first.place(), first.cause());
 }
 
 std::string Incident::process() const {

@@ -12,14 +12,17 @@
 
 namespace weft::actors {
 
+/// Device index of a process without a device.
+inline constexpr std::uint32_t kNoDevice = 0xffffffff;
+
 /// Process of a mesh that has ended or counts as dead. A value that is sent in messages.
 struct ProcessFailure {
   std::string actor;  ///< "front[data=0,tensor=1]"
   std::string mesh;
   std::uint64_t epoch = 0;  ///< Epoch of the mesh.
   std::uint32_t rank = 0;
-  std::string host;  ///< Name of the host. Empty: the whole mesh; see host_failure.
-  std::uint32_t device = 0;
+  std::string host;          ///< Name of the host. Empty: the whole mesh; see host_failure.
+  std::uint32_t device = 0;  ///< Index on its host, or kNoDevice.
   std::int64_t pid = 0;
   ExitReport evidence;
   /// Reason if the whole host is lost: "its agent (pid 7) died: SIGKILL". Else empty.
@@ -31,6 +34,8 @@ struct ProcessFailure {
   /// Returns the same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid
   /// 4121) died: SIGKILL, rss 61.8 MiB".
   std::string summary() const;
+  /// Returns "worker0 device 1"; "worker0" if it has no device.
+  std::string place() const;
   bool is_whole_mesh() const { return host.empty() && !host_failure.empty(); }
   /// Returns the cause alone: "died: SIGKILL, rss 61.8 MiB", or why its host is lost.
   std::string cause() const { return host_failure.empty() ? evidence.summary() : host_failure; }
@@ -49,10 +54,11 @@ struct Incident {
   std::vector<ProcessFailure> failures;  ///< Processes in the order of their reports.
   std::uint32_t first_cause = 0;         ///< Index of the first cause in `failures`.
 
-  /// Returns the first cause's description and the number of other processes.
+  /// Returns the first cause's description, and the numbers of other processes and of other actors
+  /// in its process.
   std::string describe() const;
-  /// Returns the first cause alone: "worker1 device 0 died: SIGKILL", or for a lost host "worker1:
-  /// its agent (pid 7) died: SIGKILL".
+  /// Returns the first cause alone: "worker1 device 0 died: SIGKILL", or without a device "worker1
+  /// (pid 4121) died: SIGKILL". For a lost host: "worker1: its agent (pid 7) died: SIGKILL".
   std::string summary() const;
   /// Returns host and number of the process whose end is the first cause, a device process or an
   /// agent: "worker1 4121".

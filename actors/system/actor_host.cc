@@ -43,7 +43,8 @@ class ActorHost::Frame final : public CallFrame {
                            in_seconds(now - began_),
                            std::nullopt,
                            has_thread.load(std::memory_order_relaxed),
-                           cancelled()};
+                           cancelled(),
+                           waits_for_reader()};
     if (envelope().deadline != TimePoint::max())
       running.seconds_left = in_seconds(envelope().deadline - now);
     return running;
@@ -53,6 +54,7 @@ class ActorHost::Frame final : public CallFrame {
 
   void reply(Outcome<std::vector<std::byte>> result) override {
     if (std::exchange(replied_, true)) return;
+    send_values();
     const std::uint64_t id = envelope().call.id;
     const ActorAddress& self = host_.options_.self;
     // A caller in this process is answered on this thread.
@@ -69,7 +71,12 @@ class ActorHost::Frame final : public CallFrame {
         envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
       return;
     }
-    const Error error = host_.with_origin(result.error());
+    Error error = host_.with_origin(result.error());
+    if (cancelled() && host_.is_replaced())
+      error = Error(ErrorCode::kStaleEpoch,
+                    fmt::format("{} was stopped for a restart while the call ran: {}", self.label,
+                                error.message()))
+                  .from(self.process.name, self.label);
     if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
     else
       host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
@@ -299,6 +306,8 @@ void ActorHost::begin(Envelope envelope) {
   current_ = frame.get();
   invoke(*frame);
   current_ = nullptr;
+  // An earlier cancel_generators_of() did not know that this is one.
+  if (mailbox_->last_lost_its_sender() && frame->has_values()) frame->cancel();
   if (frame->suspended()) suspended(frame);
   else finished(frame);
 }
@@ -366,8 +375,10 @@ void ActorHost::refuse_waiting() {
   const auto reason = exit_reason();
   const Error refusal =
       reason ? ended_error(options_.self.label, *reason)
-             : Error(ErrorCode::kCancelled,
-                     fmt::format("{} was stopped; the call was not started", options_.self.label));
+      : is_replaced()
+          ? replaced_error(options_.self.label)
+          : Error(ErrorCode::kCancelled,
+                  fmt::format("{} was stopped; the call was not started", options_.self.label));
   for (const Envelope& envelope : waiting)
     if (envelope.call.id != 0)
       envelope.route->reply(
@@ -382,14 +393,31 @@ void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
         {call_id, Error(ErrorCode::kCancelled, "cancelled before it was started"), true}, true);
     return;
   }
-  std::shared_ptr<Frame> frame;
+  if (const auto frame = find_running(route, call_id)) frame->cancel();
+}
+
+std::shared_ptr<ActorHost::Frame> ActorHost::find_running(const ReturnRoute* route,
+                                                          std::uint64_t call_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(running_, [&](const auto& each) {
+    return each->envelope().route.get() == route && each->envelope().call.id == call_id;
+  });
+  return found == running_.end() ? nullptr : *found;
+}
+
+void ActorHost::grant_values(const ReturnRoute* route, const Pull& pull) {
+  if (const auto frame = find_running(route, pull.id))
+    frame->grant(pull.consumed_values, pull.consumed_bytes);
+}
+
+void ActorHost::cancel_generators_of(const ReturnRoute* route) {
+  std::vector<std::shared_ptr<Frame>> frames;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& each : running_)
-      if (each->envelope().route.get() == route && each->envelope().call.id == call_id)
-        frame = each;
+      if (each->envelope().route.get() == route && each->has_values()) frames.push_back(each);
   }
-  if (frame) frame->cancel();
+  for (const auto& frame : frames) frame->cancel();
 }
 
 void ActorHost::cancel_calls_of(ProcessId process) {
@@ -402,14 +430,19 @@ void ActorHost::cancel_calls_of(ProcessId process) {
   for (const auto& frame : frames) frame->cancel();
 }
 
-ProcessId ActorHost::owner() const {
+ProcessRef ActorHost::owner_process() const {
   const std::lock_guard lock(mutex_);
   return owner_;
 }
 
-ProcessId ActorHost::change_owner(ProcessId owner) {
+ProcessId ActorHost::change_owner(ProcessRef owner) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(owner_, owner);
+  return std::exchange(owner_, std::move(owner)).id;
+}
+
+Error replaced_error(const std::string& label) {
+  return Error(ErrorCode::kStaleEpoch,
+               fmt::format("{} is being restarted; the call was not started", label));
 }
 
 Error ended_error(const std::string& label, const std::string& reason) {
@@ -419,6 +452,13 @@ Error ended_error(const std::string& label, const std::string& reason) {
 
 void ActorHost::stop() { begin_stop(nullptr, std::nullopt); }
 
+void ActorHost::stop_for_restart() { begin_stop(nullptr, std::nullopt, true); }
+
+bool ActorHost::is_replaced() const {
+  const std::lock_guard lock(mutex_);
+  return replaced_;
+}
+
 void ActorHost::exit(const std::string& reason) { begin_stop(current_call(), reason); }
 
 std::optional<std::string> ActorHost::exit_reason() const {
@@ -426,7 +466,8 @@ std::optional<std::string> ActorHost::exit_reason() const {
   return exit_reason_;
 }
 
-void ActorHost::begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason) {
+void ActorHost::begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason,
+                           bool is_restart) {
   std::vector<std::shared_ptr<Frame>> running;
   bool first = false;
   {
@@ -435,6 +476,7 @@ void ActorHost::begin_stop(const CallFrame* spared, const std::optional<std::str
     // A stop() after an exit() cancels the call that the exit() spared.
     if (!first && exit_reason) return;
     if (first) exit_reason_ = exit_reason;
+    if (first) replaced_ = is_restart;
     running = running_;
   }
   if (first) {
@@ -486,6 +528,27 @@ std::optional<std::vector<std::byte>> ActorHost::report() const {
     report = report_;
   }
   return report ? std::optional(report()) : std::nullopt;
+}
+
+std::uint64_t ActorHost::add_decider(Decider decide) {
+  const std::lock_guard lock(mutex_);
+  deciders_.emplace(++last_decider_, std::move(decide));
+  return last_decider_;
+}
+
+void ActorHost::forget_decider(std::uint64_t id) {
+  Decider forgotten;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = deciders_.find(id);
+  if (found == deciders_.end()) return;
+  forgotten = std::move(found->second);
+  deciders_.erase(found);
+}
+
+ActorHost::Decider ActorHost::decider(std::uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = deciders_.find(id);
+  return found == deciders_.end() ? nullptr : found->second;
 }
 
 void ActorHost::on_activity(std::function<ActorActivity()> activity) {

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -38,7 +40,7 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
     ActorAddress self;
     MeshPosition place;
     Provider provider;
-    ProcessId owner;
+    ProcessRef owner;
     MailboxLimits limits;
     RestartInfo restart;
     const Log& log;
@@ -57,18 +59,28 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
              std::function<void()> ended);
 
   const ActorAddress& self() const { return options_.self; }
-  ProcessId owner() const;
+  ProcessId owner() const { return owner_process().id; }
+  ProcessRef owner_process() const;
   /// Changes the owner and returns the previous one.
-  ProcessId change_owner(ProcessId owner);
+  ProcessId change_owner(ProcessRef owner);
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
   /// Cancels the call if it runs, or removes it if it waits.
   void cancel(const ReturnRoute* route, std::uint64_t call_id);
+  /// Tells a running generator what its reader has taken.
+  void grant_values(const ReturnRoute* route, const Pull& pull);
+  /// Cancels the generators whose reader at `route` has gone.
+  void cancel_generators_of(const ReturnRoute* route);
   /// Cancels all running calls of a process.
   void cancel_calls_of(ProcessId process);
   /// Rejects new calls, cancels running ones, which get `kStopGrace` to end, and destroys the
   /// actor.
   void stop();
+  /// Like stop(), for an actor that is constructed anew: calls that were not started are refused
+  /// with kStaleEpoch, so that they go to the next incarnation. Cancelled calls fail with it.
+  void stop_for_restart();
+  /// Returns whether stop_for_restart() was called.
+  bool is_replaced() const;
   /// Like stop(), but lets the handler that runs on this thread end. See Context::exit().
   void exit(const std::string& reason);
   /// Returns the reason with which the actor ended itself, if it did.
@@ -81,6 +93,13 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   /// See Context::on_report().
   void on_report(std::function<std::vector<std::byte>()> report);
   std::optional<std::vector<std::byte>> report() const;
+  /// Function that decides about a death in a child: encoded Incident -> encoded OnFailure.
+  using Decider = std::function<std::vector<std::byte>(std::span<const std::byte> incident)>;
+  /// Adds a decider and returns its id, which is not 0.
+  std::uint64_t add_decider(Decider decide);
+  void forget_decider(std::uint64_t id);
+  /// Returns null if there is none.
+  Decider decider(std::uint64_t id) const;
   /// See Context::on_activity().
   void on_activity(std::function<ActorActivity()> activity);
   /// Returns the actor's state and running calls. Any thread.
@@ -116,7 +135,8 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   class BlockingCall;
   /// Requests the end, if that is not done yet, and cancels the running calls but `spared`.
   /// `exit_reason`: absent if the actor does not end itself.
-  void begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason);
+  void begin_stop(const CallFrame* spared, const std::optional<std::string>& exit_reason,
+                  bool is_restart = false);
   CallFrame* current_call() const {
     CallFrame* const here = blocking_call();
     return here ? here : current_;
@@ -147,6 +167,8 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   void abandon();
   /// Ends the suspended calls with an error.
   void abandon_suspended();
+  /// Returns a running call; null if there is none.
+  std::shared_ptr<Frame> find_running(const ReturnRoute* route, std::uint64_t call_id) const;
   /// Adds this actor's name to an error that names none.
   Error with_origin(Error error) const;
   std::optional<Error> find_problem(const Envelope& envelope) const;
@@ -176,19 +198,24 @@ class ActorHost final : public ActorThreads::Work, public std::enable_shared_fro
   std::vector<CreditReport> reports_;
 
   mutable Mutex mutex_;  // guards the members below
-  ProcessId owner_;
+  ProcessRef owner_;
   bool stopping_ = false;
   std::optional<std::string> exit_reason_;
+  bool replaced_ = false;  // stop_for_restart() was called before another stop
   bool ended_ = false;
   mutable Condition changed_;  // signals ended_
   // shared with cancel() while it cancels
   std::vector<std::shared_ptr<Frame>> running_;
   std::vector<std::function<void()>> when_ended_;
   std::function<std::vector<std::byte>()> report_;
+  std::map<std::uint64_t, Decider> deciders_;  // by id
+  std::uint64_t last_decider_ = 0;
   std::function<ActorActivity()> activity_;
 };
 
 /// Returns the error of calls of an actor that ended itself.
 Error ended_error(const std::string& label, const std::string& reason);
+/// Returns the error of calls that an actor did not start before its restart.
+Error replaced_error(const std::string& label);
 
 }  // namespace weft::actors

@@ -24,6 +24,9 @@ namespace weft::actors {
 ///   for (auto&& [item, score] : mesh.map<&Trainer::score>(texts)) use(item, score);
 ///   double all = mesh.reduce<&Trainer::loss>(sum).get();
 ///
+/// From 32 actors on, call(), call_collect(), tell(), stream() and reduce() travel a tree of the
+/// mesh's processes, of which each sends at most 16 messages.
+///
 /// Any thread; the System must be alive.
 template <typename T>
 class MeshRef final {
@@ -89,6 +92,8 @@ class MeshRef final {
       const std::vector<Argument>& per_rank) const;
 
   /// Calls all actors, as call_collect() does, but gives the results as they arrive: one per rank.
+  /// Of a generator it gives the values of each rank in order, and an error at the end of a rank
+  /// that fails.
   template <auto Member, typename... Arguments>
   ResultStream<ResultOf<Member>> stream(Arguments&&... arguments) const;
   /// Makes one call per item, each to the actor with the fewest unanswered calls of this map().
@@ -141,7 +146,8 @@ class MeshRef final {
 /// copied.
 ///
 /// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
-/// them, on a thread that may block; before that, for an attempt to restart one of them.
+/// them, on a thread that may block; before that, for an attempt to restart one of them, and for
+/// their children, up to ten seconds each.
 template <typename T>
 class ActorMesh final {
  public:
@@ -279,6 +285,10 @@ class OwnedActor final {
   template <auto Member, typename... Arguments>
   auto call(Arguments&&... arguments) const {
     return ref().template call<Member>(std::forward<Arguments>(arguments)...);
+  }
+  template <auto Member, typename... Arguments>
+  auto stream(Arguments&&... arguments) const {
+    return ref().template stream<Member>(std::forward<Arguments>(arguments)...);
   }
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const {

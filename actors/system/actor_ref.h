@@ -5,6 +5,7 @@
 #include "actors/call/endpoint_options.h"
 #include "actors/call/future.h"
 #include "actors/call/interface.h"
+#include "actors/call/result_stream.h"
 #include "actors/message/ids.h"
 #include "core/base/check.h"
 
@@ -36,6 +37,9 @@ class ActorRef final {
 
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call(Arguments&&... arguments) const;
+  /// Calls a generator. The stream gives its values, and at last its error if it fails.
+  template <auto Member, typename... Arguments>
+  ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> stream(Arguments&&... arguments) const;
   /// Sends a one-way call. Returns false if it cannot be sent at all (the process has ended, the
   /// queue is full). Errors of the handler go to the log of its process.
   template <auto Member, typename... Arguments>

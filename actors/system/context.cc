@@ -42,6 +42,19 @@ Wakeup Context::make_wakeup() const {
   });
 }
 
+std::uint64_t Context::add_decider(
+    std::function<std::vector<std::byte>(std::span<const std::byte>)> decide) const {
+  return host_.add_decider(std::move(decide));
+}
+
+std::optional<Context::OwnMethod> Context::urgent_method(const std::string& name) const {
+  const Provider& provider = host_.options().provider;
+  for (std::uint32_t index = 0; index < provider.methods.size(); ++index)
+    if (provider.methods[index].urgent && provider.methods[index].name == name)
+      return OwnMethod{index, provider.interface.fingerprint};
+  return std::nullopt;
+}
+
 void Context::exit(const std::string& reason) const { host_.exit(reason); }
 
 ActorTimer Context::after(Nanoseconds time, std::function<void()> task) const {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ template <typename T>
 class MeshRef;
 template <typename R>
 class Future;
+template <typename R>
+class Spawning;
+struct SpawnOptions;
 
 /// Position of an actor in its mesh. An actor that is hosted alone has a mesh of one without axes.
 struct MeshPosition {
@@ -47,6 +52,10 @@ struct RestartInfo {
   static constexpr auto fields =
       weft::fields(&RestartInfo::epoch, &RestartInfo::attempt, &RestartInfo::incident);
 };
+
+/// Name of the actor that spawns children for the actors of its process. Hosted by processes that
+/// have a head; see actors/cluster/spawner.h.
+inline constexpr const char* kSpawnerName = "spawner";
 
 /// Thread on which an actor runs.
 enum class ActorThread : std::uint8_t {
@@ -92,6 +101,32 @@ class Context final {
   template <typename T>
   Future<MeshRef<T>> find_mesh(const std::string& name,
                                Nanoseconds within = Nanoseconds::zero()) const;
+  /// Spawns an actor, or a mesh of actors: children of this actor. They stop with it, in reverse
+  /// order of their spawns, and stay when the process that owns them is started again. An end by
+  /// ActorRef::stop() or MeshRef::stop() leaves them until the owner of the parent ends.
+  ///   auto spawning = context.spawn<Cache>("cache", {.restarts = 3}, arguments...);
+  ///   ActorRef<Cache> cache = co_await spawning;
+  ///   auto spawning = context.spawn<Worker>("team", {{"worker", 4}}, {}, arguments...);
+  ///   MeshRef<Worker> team = co_await spawning;
+  /// Options are those of Cluster::spawn(), but `decide` runs on this actor's thread. Without a
+  /// policy, the method "on_failure" of this actor's class decides, if it has one; else a death
+  /// escalates: calls of the children fail. The deadline is that of the running handler. Fails with
+  /// the errors of Cluster::spawn(), and with kFailedPrecondition without a cluster, or if they
+  /// are nested deeper than 64. Defined in actors/cluster/context_spawn.h (cluster.h includes it).
+  template <typename T, typename... Arguments>
+  Spawning<ActorRef<T>> spawn(const std::string& name, const SpawnOptions& options,
+                              Arguments&&... arguments) const;
+  template <typename T, typename... Arguments>
+  Spawning<MeshRef<T>> spawn(const std::string& name, const MeshShape& shape,
+                             const SpawnOptions& options, Arguments&&... arguments) const;
+  /// Stops children of this actor. Done when they have ended. Fails with kNotFound if this actor
+  /// has no children of that name; throws Error(kInvalidArgument) for one actor of a mesh. Defined
+  /// like spawn().
+  template <typename T>
+  Future<void> stop(const ActorRef<T>& child) const;
+  template <typename T>
+  Future<void> stop(const MeshRef<T>& child) const;
+  Future<void> stop(const std::string& name) const;
   /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
   const MeshPosition& place() const { return place_; }
@@ -133,6 +168,20 @@ class Context final {
   ActorTimer every(Nanoseconds interval, std::function<void()> task) const;
   /// Suspends a handler: co_await context.sleep(10ms).
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
+
+  // Used by spawn().
+  /// Adds a function that decides about deaths in a child: encoded Incident -> encoded OnFailure.
+  /// It runs on this actor's thread, between handlers, until System::forget_decider(). Returns its
+  /// id.
+  std::uint64_t add_decider(
+      std::function<std::vector<std::byte>(std::span<const std::byte> incident)> decide) const;
+  /// Method of this actor's class, as calls name it.
+  struct OwnMethod {
+    std::uint32_t index = 0;
+    std::uint64_t fingerprint = 0;
+  };
+  /// Returns the `urgent` method of that name; nullopt if the class has none.
+  std::optional<OwnMethod> urgent_method(const std::string& name) const;
 
  private:
   void set_report(std::function<std::vector<std::byte>()> report) const;

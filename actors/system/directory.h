@@ -40,4 +40,7 @@ class Directory {
 };
 inline constexpr const char* kDirectoryName = "directory";
 
+/// Name by which a process hosts its store of objects (mesh/objects).
+inline constexpr const char* kObjectStoreName = "objects";
+
 }  // namespace weft::actors

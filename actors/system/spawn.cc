@@ -10,6 +10,8 @@ namespace {
 
 /// Time limit of adopting an actor. A live process answers at once.
 constexpr auto kTakeOverWithin = std::chrono::seconds(5);
+/// Time limit of the end of an actor whose handlers are cancelled.
+constexpr auto kStopForRestartWithin = ActorHost::kStopGrace + std::chrono::seconds(5);
 
 }  // namespace
 
@@ -21,7 +23,7 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
       "construct", TimePoint::max());
   auto address = impl_->actors.spawn(
       std::move(provider), actor_id_of(name), name, MeshPosition{name, MeshShape(), 0},
-      impl_->identity.id(), std::move(arguments),
+      impl_->identity.process(), std::move(arguments),
       [state](Outcome<std::vector<std::byte>> result) {
         if (result.ok()) state->complete(std::move(result).value());
         else state->fail(result.error());
@@ -64,18 +66,43 @@ SpawnedActors System::adopt_actors(SpawnedActors actors, const std::vector<Proce
   return actors;
 }
 
+void System::stop_for_restart(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
+                              const std::set<std::uint32_t>& again) {
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const std::uint32_t rank : again) {
+    const auto& kept = actors.addresses[rank];
+    if (!kept || kept->actor == kNoActor || kept->process.id != processes[rank].id) continue;
+    const StopRequest request{actors.name, kept->actor, true};
+    stops.push_back(impl_->calls.call(system_actor_of(kept->process, kept->label), "stop",
+                                      system_call(SystemMethod::kStopActors, encode(request)),
+                                      kStopForRestartWithin));
+  }
+  std::optional<Error> first;
+  for (const auto& stop : stops) {
+    wait_in_thread(stop, TimePoint::max());
+    if (stop->error() && !first)
+      first =
+          Error(stop->error()->code(), fmt::format("{} cannot be restarted, as it does not end: {}",
+                                                   stop->target->label, stop->error()->message()));
+  }
+  if (first) throw *first;
+}
+
 SpawnedActors System::spawn_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes,
-                                   const RestartInfo& info) {
+                                   const RestartInfo& info, const std::set<std::uint32_t>& again) {
   const MeshShape& shape = actors.shape;
   if (std::ssize(processes) != shape.size())
     throw_error(ErrorCode::kInvalidArgument,
                 "mesh {}{} needs {} processes, one per rank, and {} are given", actors.name,
                 to_string(shape), shape.size(), processes.size());
   actors.addresses.resize(processes.size());
+  stop_for_restart(actors, processes, again);
   std::vector<std::shared_ptr<CallState>> calls(processes.size());
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const auto& kept = actors.addresses[rank];
-    if (kept && kept->process.id == processes[rank].id) continue;
+    if (kept && kept->process.id == processes[rank].id &&
+        !again.contains(static_cast<std::uint32_t>(rank)))
+      continue;
     calls[rank] = request_actor(actors, rank, processes[rank], false, kDefaultDeadline, info);
   }
   std::vector<std::shared_ptr<const ActorAddress>> spawned;

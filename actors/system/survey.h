@@ -47,9 +47,11 @@ struct RunningHandler {
   std::optional<double> seconds_left = {};  ///< until the caller's deadline; negative: passed
   bool has_thread = false;                  ///< true: has the actor's thread; false: suspended
   bool cancelled = false;
-  static constexpr auto fields = weft::fields(
-      &RunningHandler::method, &RunningHandler::caller, &RunningHandler::seconds,
-      &RunningHandler::seconds_left, &RunningHandler::has_thread, &RunningHandler::cancelled);
+  bool waits_for_reader = false;  ///< a generator whose reader has not taken its values
+  static constexpr auto fields =
+      weft::fields(&RunningHandler::method, &RunningHandler::caller, &RunningHandler::seconds,
+                   &RunningHandler::seconds_left, &RunningHandler::has_thread,
+                   &RunningHandler::cancelled, &RunningHandler::waits_for_reader);
 };
 
 struct ActorSurvey {

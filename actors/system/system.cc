@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 #include <thread>
 #include <tuple>
 
+#include "actors/call/value_queue.h"
 #include "actors/system/directory.h"
+#include "actors/system/internal/call_tree.h"
 #include "actors/system/internal/runtime.h"
 #include "core/base/platform.h"
 
@@ -19,6 +22,12 @@ namespace {
 constexpr std::size_t kMaxSharedThreads = 64;
 /// Number of `blocking` handlers that run at once.
 constexpr std::size_t kMaxBlockingThreads = 256;
+
+std::set<ActorKey> keys_of(const std::vector<ActorAddress>& actors) {
+  std::set<ActorKey> keys;
+  for (const ActorAddress& actor : actors) keys.insert(ActorKey::of(actor));
+  return keys;
+}
 
 std::size_t num_shared_threads(const SystemOptions& options) {
   if (options.actor_threads != 0) return options.actor_threads;
@@ -52,9 +61,13 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       actors(system, options, loop, timers, identity, shared_threads, blocking_threads),
       local(std::make_shared<LocalRoute>(identity, actors, incoming, calls)),
       calls(system, options, loop, timers, identity, links, dialer, actors, relocations, local),
+      branches(calls),
+      trees(loop, identity, links, relocations, calls, branches),
+      relay(options, timers, identity, actors, calls, branches),
       surveys(identity, links, actors, calls),
-      incoming(loop, timers, identity, links, token, actors, relocations, surveys),
+      incoming(loop, timers, identity, links, token, actors, relocations, relay, surveys),
       loop("weft-io", options.io_share) {
+  calls.set_trees(trees);
   local->open();
   loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
   failures.start();
@@ -78,13 +91,27 @@ void System::Impl::on_call(Link& link, Call call) {
                                  ? TimePoint::max()
                                  : SteadyClock().now() + Nanoseconds(call.remaining_ns);
   const auto route = link.shared_from_this();
+  if (call.order.number != 0) return relay.on_numbered_call(route, std::move(call), deadline);
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
     link.reply({id, std::move(*error), refusal}, true);
 }
 
-void System::Impl::on_reply(Link&, Reply reply) { calls.finish(std::move(reply)); }
+void System::Impl::on_reply(Link& link, Reply reply) {
+  if (const auto* error = std::get_if<Error>(&reply.result); error != nullptr && reply.not_started)
+    if (const auto stream = ended_stream(*error)) link.end_stream(*stream, links.next_stream());
+  calls.finish(std::move(reply));
+}
 
-void System::Impl::on_cancel(Link& link, std::uint64_t call_id) { actors.cancel(&link, call_id); }
+void System::Impl::on_cancel(Link& link, std::uint64_t call_id) {
+  actors.cancel(&link, call_id);
+  relay.cancel(link.peer_id(), call_id);
+}
+
+void System::Impl::on_values(Link&, Values values) { calls.take_values(std::move(values)); }
+
+void System::Impl::on_pull(Link& link, const Pull& pull) {
+  if (const auto host = actors.find(pull.actor)) host->grant_values(&link, pull);
+}
 
 void System::Impl::on_credit_request(Link& link, ActorId actor) {
   if (const auto credit = actors.credit_of(&link, actor)) link.grant(*credit);
@@ -100,8 +127,11 @@ void System::Impl::on_dropped(Link& link, const Error& reason, DisconnectCause h
   const PeerDescription& peer = link.introduction();
   const bool was_connected = !peer.process.name.empty() || peer.pid != 0;
   if (!was_connected) return;
+  const bool gone = how == DisconnectCause::kSaidGoodbye || links.death_of(link.peer_id());
+  relay.on_peer_lost(link.peer_id(), link, gone);
   actors.on_owner_lost(link.peer_id(), how);
   if (peer_lost) peer_lost(link.peer(), reason, how);
+  for (const auto& watcher : peer_watchers) watcher(link.peer(), reason);
 }
 
 bool System::Impl::is_reachable(const ActorAddress& actor) const {
@@ -117,6 +147,7 @@ void System::Impl::shut_down() {
   std::vector<std::shared_ptr<Connection>> closing_connections;
   loop.run_and_wait([&] {
     peer_lost = nullptr;
+    peer_watchers.clear();
     failures.callbacks() = {};
     refusals.set_callback(nullptr);
     timers.clear();
@@ -195,13 +226,30 @@ std::size_t System::num_owned_actors() const {
   };
   const auto hosts = impl_->actors.all();
   const auto living = std::ranges::count_if(hosts, [&](const auto& host) {
-    // Every process of a cluster hosts a directory.
-    return host->self().actor != actor_id_of(kDirectoryName) && is_owner(host->owner());
+    // Every process of a cluster hosts a directory and a spawner. Its first object adds a store.
+    const ActorId actor = host->self().actor;
+    return actor != actor_id_of(kDirectoryName) && actor != actor_id_of(kSpawnerName) &&
+           actor != actor_id_of(kObjectStoreName) && is_owner(host->owner());
   });
   const auto ended = std::ranges::count_if(impl_->actors.owners_of_ended(), [&](ProcessId owner) {
     return impl_->links.is_attached(owner);
   });
   return static_cast<std::size_t>(living + ended);
+}
+
+ProcessRef System::owner_of(ActorId actor) const {
+  const auto host = impl_->actors.find(actor);
+  if (!host)
+    throw_error(ErrorCode::kNotFound, "{} has no such actor any more", impl_->identity.name());
+  return host->owner_process();
+}
+
+bool System::hosts(const std::string& name) const {
+  return impl_->actors.find(actor_id_of(name)) != nullptr;
+}
+
+void System::on_actor_exited(std::function<void(const ActorAddress&)> callback) {
+  impl_->incoming.on_exited(std::move(callback));
 }
 
 std::vector<ProcessRef> System::peers() const {
@@ -226,6 +274,14 @@ void System::declare_dead(ProcessId process, const Error& error) {
 
 void System::fail_calls(ProcessId process, const Error& error) {
   impl_->calls.cancel_all_of(process, error);
+}
+
+void System::declare_dead(const std::vector<ActorAddress>& actors, const Error& error) {
+  impl_->calls.fail_all_of(keys_of(actors), error);
+}
+
+void System::fail_calls(const std::vector<ActorAddress>& actors, const Error& error) {
+  impl_->calls.cancel_all_of(keys_of(actors), error);
 }
 
 void System::supervise(const ActorAddress& actor) { impl_->relocations.watch(ActorKey::of(actor)); }
@@ -287,6 +343,20 @@ void System::on_peer_eof(std::function<void(const ProcessRef&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->failures.callbacks().eof = std::move(callback); });
 }
 
+void System::watch_lost_peers(std::function<void(const ProcessRef&, const Error&)> callback) {
+  impl_->loop.post([impl = impl_.get(), callback = std::move(callback)]() mutable {
+    impl->peer_watchers.push_back(std::move(callback));
+  });
+}
+
+std::shared_ptr<void> System::attach(std::type_index type,
+                                     const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard lock(impl_->attachments_mutex);
+  std::shared_ptr<void>& attached = impl_->attachments[type];
+  if (!attached) attached = make();
+  return attached;
+}
+
 Secret System::token() const { return impl_->token.current(); }
 
 System::TokenReplacement System::replace_token(const Secret& next, Nanoseconds former_for,
@@ -332,6 +402,37 @@ std::vector<std::shared_ptr<CallState>> System::call_each(
   return calls;
 }
 
+std::shared_ptr<CompletionQueue> System::stream(
+    const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+    Nanoseconds within, const std::vector<std::byte>& arguments) {
+  if (within == kDefaultDeadline) within = method.deadline;
+  return ValueQueue::make(targets.size(), [&](std::size_t index, const ValueSink& sink) {
+    const auto& target = targets[index];
+    return impl_->calls.call(
+        target, method.name,
+        Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0, arguments},
+        within, method.idempotent, sink);
+  });
+}
+
+std::vector<std::shared_ptr<CallState>> System::call_all(
+    const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+    Nanoseconds within, std::vector<std::byte> arguments, std::optional<ReduceOperation> reduce) {
+  return impl_->trees.call(targets, method, within == kDefaultDeadline ? method.deadline : within,
+                           std::move(arguments), {true, reduce});
+}
+
+void System::tell_all(const std::vector<std::shared_ptr<const ActorAddress>>& targets,
+                      const Method& method, std::vector<std::byte> arguments) {
+  if (targets.size() < kMinTreeRanks) {
+    for (const auto& target : targets) tell(target, method, arguments);
+    return;
+  }
+  const auto calls = impl_->trees.call(targets, method, method.deadline, std::move(arguments),
+                                       {false, std::nullopt});
+  for (const auto& state : calls) OutgoingCalls::log_failure(options().log, state);
+}
+
 std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseconds within) {
   const ActorId directory = actor_id_of(kDirectoryName);
   if (!impl_->actors.find(directory))
@@ -370,10 +471,29 @@ std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorA
                      static_cast<std::uint32_t>(SystemMethod::kStop), "stop", within);
 }
 
+std::shared_ptr<CallState> System::stop_actors_of(const ProcessRef& process,
+                                                  const std::string& mesh, Nanoseconds within) {
+  return impl_->calls.call(system_actor_of(process, mesh), "stop",
+                           system_call(SystemMethod::kStopActors, encode(StopRequest{mesh})),
+                           within);
+}
+
 std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target,
                                               Nanoseconds within) {
   return call_system(shared_last_known_address(target),
                      static_cast<std::uint32_t>(SystemMethod::kReport), "report", within);
+}
+
+std::shared_ptr<CallState> System::ask_decider(const ActorAddress& parent, std::uint64_t decider,
+                                               std::vector<std::byte> incident,
+                                               Nanoseconds within) {
+  const DecisionRequest request{parent.actor, decider, std::move(incident)};
+  return impl_->calls.call(system_actor_of(parent.process, parent.label), "decide",
+                           system_call(SystemMethod::kDecide, encode(request)), within);
+}
+
+void System::forget_decider(ActorId parent, std::uint64_t decider) {
+  if (const auto host = impl_->actors.find(parent)) host->forget_decider(decider);
 }
 
 std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,

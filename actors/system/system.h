@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <typeindex>
 #include <vector>
 
+#include "actors/call/combine.h"
 #include "actors/call/first_of.h"
 #include "actors/call/future.h"
 #include "actors/message/ids.h"
@@ -51,6 +56,14 @@ struct SystemOptions {
   /// Id of the run that the process belongs to, as RunDescription::number() returns it; 0: none.
   /// Processes of one run refuse each other unless they have the same binary_hash.
   std::uint64_t run = 0;
+  /// Host of this process: equal for the processes of one agent, which can share memory. Empty: no
+  /// other process shares memory with this one.
+  std::string memory_host = {};
+  /// Limit on the objects (mesh/objects) that the processes of `memory_host` keep in memory, in
+  /// bytes; 0: a quarter of the available memory.
+  std::uint64_t object_memory = 0;
+  /// Folder on disk for objects beyond that limit; empty: one in the folder for temporary files.
+  std::filesystem::path object_folder = {};
   /// Host that others connect to; empty: the listening address.
   std::string advertise_host;
   /// Deadline of calls without within(...).
@@ -72,6 +85,9 @@ struct SystemOptions {
   /// True if actors survive an owner that disconnects without a goodbye: it, or another process,
   /// can own them again. Otherwise they end with it.
   bool keep_actors_without_owner = false;
+  /// True if this process relays calls of meshes to other processes, as all processes of a mesh do
+  /// (see MeshRef::call()). Heads and agents do not: they must serve all others.
+  bool relays_calls = true;
   /// Share of the I/O thread. kControl is for a process that serves all others and computes
   /// nothing. It costs a fifth of the calls that one thread can send in a second, as it wakes for
   /// each.
@@ -224,8 +240,12 @@ class System final : public DecodeContext {
   /// Spawns actors on those ranks of `actors` whose process differs from that in `processes`, at
   /// first on all. Blocks until they are constructed. Throws the first error, naming the rank,
   /// after stopping those that were spawned.
+  /// `again`: ranks that get a new actor even if their process is the same. The actor there is
+  /// stopped first; calls that it has not started go to the new one, if they were made to a
+  /// supervised actor.
   SpawnedActors spawn_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes,
-                             const RestartInfo& info = {});
+                             const RestartInfo& info = {},
+                             const std::set<std::uint32_t>& again = {});
 
   /// Adopts the actors of a mesh that another process spawned and left
   /// (SystemOptions::keep_actors_without_owner). Ranks whose actor is missing or does not answer
@@ -243,6 +263,11 @@ class System final : public DecodeContext {
   /// Declares `process` dead. Every call that waits for it, and every later one, fails with
   /// `error`, also in place of an earlier reason.
   void declare_dead(ProcessId process, const Error& error);
+  /// Fails the calls that were sent to these actors, whose process has died, with `error`, or lets
+  /// them wait for the restart. Calls of other actors of that process are not affected.
+  void declare_dead(const std::vector<ActorAddress>& actors, const Error& error);
+  /// Fails the calls that wait for these actors now, and cancels them there.
+  void fail_calls(const std::vector<ActorAddress>& actors, const Error& error);
   /// Fails the calls that wait for `process` now and cancels them there. Later calls are not
   /// affected.
   void fail_calls(ProcessId process, const Error& error);
@@ -264,6 +289,14 @@ class System final : public DecodeContext {
   void end_supervision(const ActorAddress& actor, const Error& why);
   /// Returns true if a supervised actor ended itself (Context::exit), or is lost.
   bool has_ended(const ActorAddress& actor) const;
+  /// Returns the process that has spawned, hosted or adopted an actor of this process. Throws
+  /// Error(kNotFound) if there is no such actor.
+  ProcessRef owner_of(ActorId actor) const;
+  /// Returns whether this process hosts an actor as `name`.
+  bool hosts(const std::string& name) const;
+  /// Sets the callback for actors that this process owns and that ended themselves
+  /// (Context::exit). Any thread; it must not block.
+  void on_actor_exited(std::function<void(const ActorAddress&)> callback);
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
   /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
   /// listen() and connect().
@@ -306,6 +339,19 @@ class System final : public DecodeContext {
   /// Runs `callback` once on the I/O thread, after `delay`.
   void run_after(Nanoseconds delay, std::function<void()> callback);
 
+  /// Calls `callback` for each process whose connection is lost, after on_peer_disconnected(). On
+  /// the I/O thread; must not block. Several callbacks are possible; they stay until the system
+  /// ends.
+  void watch_lost_peers(std::function<void(const ProcessRef&, const Error&)> callback);
+  /// Returns the object of type T of this process; `make`, which returns a std::shared_ptr<T>,
+  /// creates it at the first call. It lives as long as the system. `make` must not call this
+  /// function.
+  template <typename T, typename Make>
+  std::shared_ptr<T> attachment(Make make) {
+    return std::static_pointer_cast<T>(
+        attach(typeid(T), [&]() -> std::shared_ptr<void> { return make(); }));
+  }
+
   // Used by the typed handles.
   struct Method {
     const char* name;
@@ -323,12 +369,32 @@ class System final : public DecodeContext {
   std::vector<std::shared_ptr<CallState>> call_each(
       const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
       Nanoseconds within, std::vector<std::vector<std::byte>> arguments);
+  /// Calls a generator of each target, with the same arguments, and returns the queue of their
+  /// values, whose keys are the indexes of the targets. Throws Error(kInvalidArgument) if the
+  /// arguments are too large.
+  std::shared_ptr<CompletionQueue> stream(
+      const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+      Nanoseconds within, const std::vector<std::byte>& arguments);
+  /// Calls all targets with the same arguments; from 32 on, over a tree of their processes. With
+  /// `reduce`, some results may come combined (CallState::level()). Throws Error(kInvalidArgument)
+  /// if the arguments are too large.
+  std::vector<std::shared_ptr<CallState>> call_all(
+      const std::vector<std::shared_ptr<const ActorAddress>>& targets, const Method& method,
+      Nanoseconds within, std::vector<std::byte> arguments,
+      std::optional<ReduceOperation> reduce = std::nullopt);
+  /// Sends one-way calls to all targets, like call_all().
+  void tell_all(const std::vector<std::shared_ptr<const ActorAddress>>& targets,
+                const Method& method, std::vector<std::byte> arguments);
   /// Sends a one-way call. Returns false if it cannot be sent at all.
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
             std::vector<std::byte> arguments);
   /// Returns the index of one of two random actors: of the one for which fewer calls of this
   /// process wait, or of the only one that has neither died nor ended. Looks at all waiting calls.
   std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
+  /// Stops the actors of a mesh in a process that lives on: those that this process owns, or whose
+  /// owner is not connected. Done when they have ended.
+  std::shared_ptr<CallState> stop_actors_of(const ProcessRef& process, const std::string& mesh,
+                                            Nanoseconds within);
   /// Stops an actor; done when the actor has ended.
   std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target,
                                         Nanoseconds within);
@@ -336,6 +402,13 @@ class System final : public DecodeContext {
   /// Requests the actor's report (Context::on_report()) from its process's I/O thread.
   std::shared_ptr<CallState> ask_report(const std::shared_ptr<const ActorAddress>& target,
                                         Nanoseconds within);
+
+  /// Asks a decider of `parent` (Context::add_decider()) about a death in its child. The result is
+  /// an encoded OnFailure.
+  std::shared_ptr<CallState> ask_decider(const ActorAddress& parent, std::uint64_t decider,
+                                         std::vector<std::byte> incident, Nanoseconds within);
+  /// Forgets a decider of an actor of this process, if both exist.
+  void forget_decider(ActorId parent, std::uint64_t decider);
 
   /// Surveys processes, whose I/O threads answer. `first`, which must be connected, asks the
   /// targets, and those ask the processes behind them, over existing connections. Returns an entry
@@ -355,11 +428,16 @@ class System final : public DecodeContext {
   std::shared_ptr<const ActorAddress> shared_last_known_address(
       const std::shared_ptr<const ActorAddress>& actor) const;
   void provide(Provider provider);
+  std::shared_ptr<void> attach(std::type_index type,
+                               const std::function<std::shared_ptr<void>()>& make);
   std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target,
                                          std::uint32_t method, const char* name,
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
                           std::vector<std::byte> arguments, ActorThread thread);
+  /// Stops those actors of `again` whose processes live on. Throws Error if one does not end.
+  void stop_for_restart(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
+                        const std::set<std::uint32_t>& again);
   std::shared_ptr<CallState> request_actor(const SpawnedActors& actors, std::size_t rank,
                                            const ProcessRef& process, bool adopt_existing,
                                            Nanoseconds within, const RestartInfo& info = {});

@@ -100,6 +100,7 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> ActorRef<T>::call(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
+  static_cast<void>(internal::check_one_result<Member>());
   return future_of<ResultOf<Member>>(
       system_->call(address_, internal::method_of<T, Member>(), within_,
                     internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
@@ -109,8 +110,23 @@ template <typename T>
 template <auto Member, typename... Arguments>
 bool ActorRef<T>::tell(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
+  static_cast<void>(internal::check_one_result<Member>());
   return system_->tell(address_, internal::method_of<T, Member>(),
                        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+}
+
+template <typename T>
+template <auto Member, typename... Arguments>
+ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> ActorRef<T>::stream(
+    Arguments&&... arguments) const {
+  WEFT_CHECK(address_, "an empty ActorRef is called");
+  constexpr bool fits = !internal::CallCheck<T, Member>::value || kIsGenerator<Member>;
+  static_assert(fits,
+                "stream() of one actor reads a generator, and this method has one result: use "
+                "call<&T::method>(...)");
+  return ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>>(
+      system_->stream({address_}, internal::method_of<T, Member>(), within_,
+                      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
@@ -127,16 +143,16 @@ Future<void> ActorRef<T>::stop() const {
 template <typename T>
 template <auto Member, typename... Arguments>
 std::vector<std::shared_ptr<CallState>> MeshRef<T>::call_each(Arguments&&... arguments) const {
-  const auto bytes = internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...);
-  std::vector<std::shared_ptr<CallState>> calls;
-  for (const auto& actor : actors_)
-    calls.push_back(system_->call(actor, internal::method_of<T, Member>(), within_, bytes));
-  return calls;
+  if (actors_.empty()) return {};
+  return system_->call_all(
+      actors_, internal::method_of<T, Member>(), within_,
+      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::call(Arguments&&... arguments) const {
+  static_cast<void>(internal::check_one_result<Member>());
   return future_of_all<ResultOf<Member>>(call_each<Member>(std::forward<Arguments>(arguments)...));
 }
 
@@ -144,6 +160,7 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<std::vector<Outcome<ResultOf<Member>>>> MeshRef<T>::call_collect(
     Arguments&&... arguments) const {
+  static_cast<void>(internal::check_one_result<Member>());
   return future_of_each<ResultOf<Member>>(call_each<Member>(std::forward<Arguments>(arguments)...));
 }
 
@@ -160,14 +177,17 @@ Future<ResultOf<Member>> MeshRef<T>::call_one(Arguments&&... arguments) const {
 template <typename T>
 template <auto Member, typename... Arguments>
 void MeshRef<T>::tell(Arguments&&... arguments) const {
-  const auto bytes = internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...);
-  for (const auto& actor : actors_) system_->tell(actor, internal::method_of<T, Member>(), bytes);
+  static_cast<void>(internal::check_one_result<Member>());
+  if (actors_.empty()) return;
+  system_->tell_all(actors_, internal::method_of<T, Member>(),
+                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
 template <auto Member, typename Argument>
 Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
     const std::vector<Argument>& per_rank) const {
+  static_cast<void>(internal::check_one_result<Member>());
   if (per_rank.size() != actors_.size())
     throw_error(ErrorCode::kInvalidArgument,
                 "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
@@ -183,13 +203,21 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
 template <typename T>
 template <auto Member, typename... Arguments>
 ResultStream<ResultOf<Member>> MeshRef<T>::stream(Arguments&&... arguments) const {
-  return ResultStream<ResultOf<Member>>(
-      CallStream::make(call_each<Member>(std::forward<Arguments>(arguments)...)));
+  if constexpr (kIsGenerator<Member>) {
+    WEFT_CHECK(system_, "an empty MeshRef is called");
+    return ResultStream<ResultOf<Member>>(
+        system_->stream(actors_, internal::method_of<T, Member>(), within_,
+                        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  } else {
+    return ResultStream<ResultOf<Member>>(
+        CallStream::make(call_each<Member>(std::forward<Arguments>(arguments)...)));
+  }
 }
 
 template <typename T>
 template <auto Member, typename Items>
 ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options) const {
+  static_cast<void>(internal::check_one_result<Member>());
   static_assert(std::ranges::input_range<Items>, "map() takes a range of items, e.g. a vector");
   if constexpr (std::ranges::input_range<Items>) {
     constexpr bool fits = internal::is_item_of<Member, std::ranges::range_reference_t<Items>>();
@@ -230,10 +258,15 @@ Future<ReducedOf<ResultOf<Member>, Operation>> MeshRef<T>::reduce(Operation,
   using R = ResultOf<Member>;
   using Reduced = ReducedOf<R, Operation>;
   WEFT_CHECK(system_, "an empty MeshRef is called");
-  if constexpr (internal::is_reducible<T, Member, Operation>()) {
+  if constexpr (!internal::check_one_result<Member>()) {
+    return Future<Reduced>(nullptr, nullptr);
+  } else if constexpr (internal::is_reducible<T, Member, Operation>()) {
+    constexpr ReduceOperation operation = internal::reduce_operation<Operation>();
+    auto calls = system_->call_all(
+        actors_, internal::method_of<T, Member>(), within_,
+        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...), operation);
     return Future<Reduced>(
-        CallReduction::make(call_each<Member>(std::forward<Arguments>(arguments)...),
-                            internal::reduce_operation<Operation>(), combine_of<T, Member>()),
+        CallReduction::make(std::move(calls), operation, combine_of<T, Member>()),
         [](Pending& pending) -> Reduced {
           auto& reduction = static_cast<CallReduction&>(pending);
           R result = decode<R>(reduction.take(), reduction.decode_context());

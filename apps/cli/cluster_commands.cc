@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "actors/access/token_rotation.h"
 #include "apps/cli/commands.h"
 #include "apps/cluster_view/head_client.h"
+#include "apps/cluster_view/resource_text.h"
 #include "apps/cluster_view/run_text.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -36,15 +38,22 @@ std::string state_of(const actors::HostStatus& host) {
 /// the host has left.
 std::string user_of(const ClusterStatus& status, const actors::HostDevice& place) {
   for (const auto& host : status.hosts)
-    if (host.offer.name == place.host) return host.device_users.at(place.device);
+    if (host.offer.name == place.host && place.device < host.device_users.size())
+      return host.device_users[place.device];
   return "";
+}
+
+/// Returns the index of a device; null for a process without one.
+nlohmann::ordered_json device_json(const actors::HostDevice& place) {
+  return place.device == actors::kNoDevice ? nlohmann::ordered_json()
+                                           : nlohmann::ordered_json(place.device);
 }
 
 nlohmann::ordered_json mesh_json(const ClusterStatus& status, const actors::MeshStatus& mesh) {
   auto places = nlohmann::ordered_json::array();
   for (const auto& place : mesh.places)
     places.push_back(
-        {{"host", place.host}, {"device", place.device}, {"user", user_of(status, place)}});
+        {{"host", place.host}, {"device", device_json(place)}, {"user", user_of(status, place)}});
   return {{"name", mesh.key.name}, {"epoch", mesh.key.epoch}, {"shape", mesh.shape},
           {"owner", mesh.owner},   {"state", mesh.state},     {"places", places}};
 }
@@ -56,10 +65,11 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
                                  {"pid", status.pid},
                                  {"up_seconds", status.up_seconds}};
   json["hosts"] = nlohmann::ordered_json::array();
-  for (const auto& host : status.hosts)
+  for (const auto& host : status.hosts) {
     json["hosts"].push_back({{"name", host.offer.name},
                              {"devices", host.offer.devices},
                              {"device_users", host.device_users},
+                             {"other_processes", host.other_processes},
                              {"agent_pid", host.offer.pid},
                              {"address", host.address},
                              {"machine", host.offer.machine},
@@ -67,6 +77,8 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
                              {"logs", host.offer.log_directory},
                              {"joined_seconds", host.joined_seconds},
                              {"state", state_of(host)}});
+    json["hosts"].back().update(resources_json(host));
+  }
   json["meshes"] = nlohmann::ordered_json::array();
   for (const auto& mesh : status.meshes) json["meshes"].push_back(mesh_json(status, mesh));
   json["runs"] = nlohmann::ordered_json::array();
@@ -82,6 +94,9 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
       if (mesh.owner == run.name) one["meshes"].push_back(mesh_json(status, mesh));
     json["runs"].push_back(std::move(one));
   }
+  json["reservations"] = nlohmann::ordered_json::array();
+  for (const auto& reservation : status.reservations)
+    json["reservations"].push_back(reservation_json(reservation));
   json["events"] = nlohmann::ordered_json::array();
   for (const auto& event : status.events)
     json["events"].push_back({{"unix_ms", event.unix_ms}, {"text", event.text}});
@@ -108,19 +123,25 @@ std::string hosts_text(const ClusterStatus& status) {
   struct Line {
     std::string name, agent;
     decltype(host_row(status.hosts[0])) looks;
+    std::vector<std::string> processes;  // those without devices
   };
   std::vector<Line> lines;
   std::size_t width = 4;
   for (std::size_t first = 0; first < status.hosts.size();) {
     const auto looks = host_row(status.hosts[first]);
     std::size_t end = first + 1;
-    while (folds && end < status.hosts.size() && host_row(status.hosts[end]) == looks) ++end;
+    const auto& processes = status.hosts[first].other_processes;
+    while (folds && processes.empty() && end < status.hosts.size() &&
+           status.hosts[end].other_processes.empty() && host_row(status.hosts[end]) == looks)
+      ++end;
     const auto& offer = status.hosts[first].offer;
     lines.push_back(end == first + 1
-                        ? Line{offer.name, std::to_string(offer.pid), looks}
+                        ? Line{offer.name, std::to_string(offer.pid), looks, processes}
                         : Line{fmt::format("{} .. {} ({} hosts)", offer.name,
                                            status.hosts[end - 1].offer.name, end - first),
-                               "", looks});
+                               "",
+                               looks,
+                               {}});
     width = std::max(width, lines.back().name.size());
     first = end;
   }
@@ -129,7 +150,27 @@ std::string hosts_text(const ClusterStatus& status) {
     const auto& [devices, free, machine, instruction_set, state] = line.looks;
     text += fmt::format("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({}){}\n", line.name, width, devices, free,
                         line.agent, machine, instruction_set, state);
+    for (std::size_t i = 0; i < line.processes.size(); ++i) {
+      if (i == kManyDevices && line.processes.size() > kManyDevices + 1) {
+        text += fmt::format("  and {} more processes without devices\n", line.processes.size() - i);
+        break;
+      }
+      text += fmt::format("  {}\n", line.processes[i]);
+    }
   }
+  return text;
+}
+
+/// Lists the hosts of a mesh without devices, with the number of its actors on each.
+std::string hosts_of_actors(const actors::MeshStatus& mesh) {
+  std::map<std::string, std::size_t> actors;
+  for (const actors::HostDevice& place : mesh.places) ++actors[place.host];
+  std::string text;
+  for (const auto& [host, count] : actors)
+    text += fmt::format("      {}: {} actor{}{}\n", host, count, count == 1 ? "" : "s",
+                        mesh.is_shared ? ""
+                        : count == 1   ? " in a process of its own"
+                                       : " in processes of their own");
   return text;
 }
 
@@ -140,6 +181,10 @@ std::string meshes_text(const ClusterStatus& status, const std::string& owner) {
     if (mesh.owner != owner) continue;
     text += fmt::format("    mesh {} {} (epoch {}), {}\n", mesh.key.name, mesh.shape,
                         mesh.key.epoch, mesh.state);
+    if (!mesh.places.empty() && mesh.places.front().device == actors::kNoDevice) {
+      text += hosts_of_actors(mesh);
+      continue;
+    }
     for (std::size_t rank = 0; rank < mesh.places.size(); ++rank) {
       if (rank == kManyDevices && mesh.places.size() > kManyDevices + 1) {
         text += fmt::format("      and {} more; weft status --json lists them\n",
@@ -163,6 +208,8 @@ std::string describe(const ClusterStatus& status) {
   line("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12),
        status.address, status.pid, status.term, format_seconds(status.up_seconds));
   text += hosts_text(status);
+  if (const std::string resources = resources_text(status); !resources.empty())
+    line("\n{}", resources);
   line("\nruns\n");
   for (const actors::RunStatus& run : status.runs) {
     line("  {} (pid {}): {}{}\n", run.name, run.pid,
@@ -177,6 +224,8 @@ std::string describe(const ClusterStatus& status) {
     line("  ended; its processes are stopping:\n");
     text += meshes_text(status, "");
   }
+  if (const std::string reservations = reservations_text(status); !reservations.empty())
+    line("\nreservations\n{}", reservations);
   line("\nlast events\n");
   for (const auto& event : status.events)
     line("  {}  {}\n", time_text(event.unix_ms).substr(11), first_line(event.text));

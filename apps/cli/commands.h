@@ -22,7 +22,11 @@ struct JoinOptions {
   std::string head;
   std::string name;
   std::uint32_t devices = 1;
-  double grace = 25;  ///< seconds
+  double cpus = 0;                     ///< 0: those that this process may use
+  std::uint64_t memory = 0;            ///< bytes; 0: the memory of this machine
+  std::vector<std::string> labels;     ///< "zone=a"
+  std::vector<std::string> resources;  ///< "licence=2"
+  double grace = 25;                   ///< seconds
   std::string logs;
   std::string token_file;
   std::string certificate;

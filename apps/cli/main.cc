@@ -151,6 +151,28 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   command
+      ->add_option("--cpus", options.cpus,
+                   "Processors for actors that need some; default: those that this process may use")
+      ->check(CLI::Range(0.001, 1e6))
+      ->type_name("NUMBER");
+  command
+      ->add_option("--memory", options.memory,
+                   "Memory for actors that need some, such as 16GiB; default: that of this machine")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
+  command
+      ->add_option("--resource", options.resources,
+                   "Another resource that actors may need; may be repeated")
+      ->type_name("NAME=NUMBER")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      ->add_option("--label", options.labels,
+                   "A label by which actors are placed, such as zone=a; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
       ->add_option("--logs", options.logs,
                    "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");

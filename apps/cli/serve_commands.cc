@@ -12,6 +12,7 @@
 #include "actors/access/connection_security.h"
 #include "actors/access/token.h"
 #include "actors/access/user_state.h"
+#include "actors/launch/host_capacity.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
@@ -107,6 +108,10 @@ int run_join(const JoinOptions& options) {
                 options.head);
   role.devices = options.devices;
   role.name = options.name;
+  role.capacity.cpus = options.cpus;
+  role.capacity.memory = options.memory;
+  for (const std::string& text : options.resources) actors::add_resource(role.capacity, text);
+  for (const std::string& text : options.labels) actors::add_label(role.capacity, text);
   role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
   if (role.name.empty()) role.name = machine_name();
   check_name("the name of this host (--name)", role.name);

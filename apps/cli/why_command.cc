@@ -20,6 +20,7 @@ int run_why(const WhyOptions& options) {
   if (options.cluster.json) {
     nlohmann::ordered_json json = {{"runs", why.runs}, {"seconds", why.seconds}};
     json["head_problem"] = why.head_problem;
+    json["reservations"] = why.reservations;
     json["about"] = nullptr;
     if (why.about) json["about"] = why.graph.waiters[*why.about].name;
     json.update(to_json(why.graph, why.about));
@@ -29,6 +30,7 @@ int run_why(const WhyOptions& options) {
   std::string text;
   if (!why.head_problem.empty())
     text += fmt::format("the head does not answer calls: {}\n", why.head_problem);
+  for (const std::string& reservation : why.reservations) text += reservation + "\n";
   const std::string found = to_text(why.graph, why.about);
   text += found.empty() ? "no actor waits: there is no run and no call in progress\n" : found;
   say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 2));

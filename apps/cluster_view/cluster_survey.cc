@@ -8,6 +8,7 @@
 
 #include "actors/supervision/process_platform.h"
 #include "actors/supervision/stopped_process.h"
+#include "apps/cluster_view/log_view.h"
 #include "core/base/machine.h"
 
 namespace weft::apps {
@@ -95,12 +96,14 @@ void ClusterSurvey::add_run(const RunRecord& run) {
   const std::size_t driver = targets_.size();
   targets_.push_back({run.process.id});
   for (const RunDevice& device : present_devices(run)) {
-    drivers_[device.process.id] = driver;
+    // Actors of a shared process have one process.
+    if (!drivers_.emplace(device.process.id, driver).second) continue;
     const auto agent = agents_.find(device.place.host);
     names_.push_back(
-        {device.process.id, device.label,
-         fmt::format("{} device {}, pid {}", device.place.host, device.place.device, device.pid),
-         false, run.number, ""});
+        {device.process.id,
+         is_shared_process(device) ? "shared process on " + device.place.host : device.label,
+
+         fmt::format("{}, pid {}", device.place.text(), device.pid), false, run.number, ""});
     seen_[device.process.id] = {device.pid, machines_[device.place.host]};
     targets_[agent == agents_.end() ? driver : agent->second].forward_to.push_back(
         device.process.id);

@@ -19,9 +19,12 @@ namespace {
 actors::LogId log_of(const actors::RunDevice& device) {
   actors::LogId name{device.mesh, device.rank};
   const std::string file = std::filesystem::path(device.log_file).filename().string();
-  const std::string end = fmt::format(".r{}.log", device.rank);
+  // The log of a shared process is that of its own mesh of one.
+  const bool is_shared = is_shared_process(device);
+  const std::string end = fmt::format(".r{}.log", is_shared ? 0 : device.rank);
   const std::string mesh = file.substr(0, file.size() - std::min(file.size(), end.size()));
   const auto dot = mesh.rfind('.');
+  if (is_shared) name.rank = 0;
   if (file.ends_with(end) && dot != std::string::npos && dot + 1 < mesh.size() &&
       mesh.find_first_not_of("0123456789", dot + 1) == std::string::npos)
     name.mesh = actors::MeshKey::of_text(mesh);
@@ -29,6 +32,13 @@ actors::LogId log_of(const actors::RunDevice& device) {
 }
 
 }  // namespace
+
+bool is_shared_process(const actors::RunDevice& device) {
+  return std::filesystem::path(device.log_file)
+      .filename()
+      .string()
+      .starts_with(std::string(actors::kSharedProcessName) + ".");
+}
 
 std::string short_label(std::string_view label) {
   std::string text;
@@ -70,7 +80,10 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
     const bool known = std::ranges::find(logs, name, &RunLog::name) != logs.end();
     if (!meant || known) continue;
     std::string label = device.label;
-    if (logs_of[label].size() > 1) label += fmt::format(" (epoch {})", name.mesh.epoch);
+    // All logs of a run name each process once.
+    if (wanted.empty() && is_shared_process(device))
+      label = "shared process on " + device.place.host;
+    else if (logs_of[label].size() > 1) label += fmt::format(" (epoch {})", name.mesh.epoch);
     logs.push_back({std::move(label), device.place.host, device.log_file, name});
   }
   if (!logs.empty()) return logs;

@@ -23,6 +23,9 @@ struct RunLog {
 /// nearest name.
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted);
 
+/// Returns whether a device process is one that actors of several meshes share, as its log says.
+bool is_shared_process(const actors::RunDevice& device);
+
 /// Shortens the name of a device: "front[data=0,tensor=1]" becomes "front[0,1]".
 std::string short_label(std::string_view label);
 

@@ -152,7 +152,9 @@ nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
                          {"epoch", device.mesh.epoch},
                          {"rank", device.rank},
                          {"host", device.place.host},
-                         {"device", device.place.device},
+                         {"device", device.place.device == actors::kNoDevice
+                                        ? nlohmann::ordered_json()
+                                        : nlohmann::ordered_json(device.place.device)},
                          {"pid", device.pid}});
     one["devices"] = std::move(devices);
     list.push_back(std::move(one));

@@ -90,8 +90,9 @@ class Drawing final {
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
     if (!waiter.ending.empty()) lines.push_back(waiter.ending);
     for (const actors::RunningHandler& running : waiter.running)
-      lines.push_back(fmt::format("{} '{}' for {}{}", running.has_thread ? "busy with" : "in",
+      lines.push_back(fmt::format("{} '{}' for {}{}{}", running.has_thread ? "busy with" : "in",
                                   running.method, format_seconds(running.seconds),
+                                  running.waits_for_reader ? "; it waits for its reader" : "",
                                   running.cancelled ? "; it was told to stop" : ""));
     if (waiter.activity && !waiter.activity->text.empty()) {
       std::string at = waiter.activity->text;
@@ -291,6 +292,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
                                  {"seconds", running.seconds},
                                  {"seconds_left", seconds_left(running.seconds_left)},
                                  {"holds_thread", running.has_thread},
+                                 {"waits_for_reader", running.waits_for_reader},
                                  {"cancelled", running.cancelled}});
     one["queued"] = waiter.queued;
     one["at"] = nullptr;

@@ -10,6 +10,7 @@
 #include "apps/cluster_view/actor_name.h"
 #include "apps/cluster_view/cluster_survey.h"
 #include "apps/cluster_view/log_view.h"
+#include "apps/cluster_view/resource_text.h"
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
@@ -65,13 +66,16 @@ WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanosec
   std::vector<RunRecord> runs;
   std::vector<Member> members;
   std::vector<actors::ActorStatus> named;
+  std::vector<actors::ReservationStatus> reservations;
   try {
     const auto head = observer.head().within(kHeadAnswersWithin);
     auto asked = head.call<&Head::members>();
     auto listed = head.call<&Head::actors>();
+    auto status = head.call<&Head::status>();
     runs = head.call<&Head::runs>().get();
     members = asked.get();
     named = listed.get();
+    reservations = status.get().reservations;
   } catch (const Error& error) {
     why.head_problem = error.message();
   }
@@ -80,6 +84,9 @@ WaitReport survey_waits(HeadClient& observer, const std::string& wanted, Nanosec
   const auto run = std::ranges::find(runs, name, &RunRecord::name);
   const bool one_run = !wanted.empty() && run != runs.end();
   if (one_run) runs = {RunRecord(*run)};
+  for (const actors::ReservationStatus& each : reservations)
+    if (each.waiting && (!one_run || each.owner == "run " + name))
+      why.reservations.push_back(waiting_text(each));
   std::set<std::string> hosts;
   for (const RunRecord& each : runs) {
     why.runs.push_back(each.name);

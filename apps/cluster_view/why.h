@@ -13,8 +13,9 @@ namespace weft::apps {
 /// Wait graph of a cluster.
 struct WaitReport {
   WaitGraph graph;
-  std::optional<std::size_t> about;  ///< waiter that was asked for
-  std::vector<std::string> runs;     ///< names of the runs in the graph
+  std::optional<std::size_t> about;       ///< waiter that was asked for
+  std::vector<std::string> runs;          ///< names of the runs in the graph
+  std::vector<std::string> reservations;  ///< reservations that wait, with the reason
   std::string head_problem;  ///< reason why the head's actor did not answer; empty if it did
   double seconds = 0;        ///< duration of the survey
 };

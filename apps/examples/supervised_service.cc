@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   AppMain app(argc, argv);
   app.provide<Counter>();
   return app.run([](Cluster& cluster, const AppRun& run) {
-    const auto counter = cluster.spawn<Counter>("counter", {.restarts = 3, .within = 1min});
+    const auto counter = cluster.spawn<Counter>(
+        "counter", {.process = ActorProcess::kOwn, .restarts = 3, .within = 1min});
     for (int i = 0; i < 100 && !run.stop.stop_requested(); ++i) {
       fmt::print("{}\n", counter.call<&Counter::count>().get());
       std::fflush(stdout);

@@ -5,7 +5,7 @@
 
 using namespace weft::actors;
 
-/// Lives in a process of its own. Other processes call the methods that `endpoints` lists.
+/// Lives in another process than main(). Other processes call the methods that `endpoints` lists.
 struct Greeter {
   using Arguments = std::tuple<std::string>;
   Greeter(Context& context, std::string greeting) : name(context.name()), word(greeting) {}

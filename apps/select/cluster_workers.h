@@ -54,7 +54,8 @@ class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMesh
   std::vector<std::set<std::uint32_t>> find_broken() override;
   void start_next(const actors::MeshPlacement& where) override {
     mesh_.emplace(
-        cluster_.spawn<Worker>(key_, options_.mesh, shape_, actors::SpawnOptions{.place = where}));
+        cluster_.spawn<Worker>(key_, options_.mesh, shape_,
+                               actors::SpawnOptions{.place = where, .needs = {.devices = 1}}));
   }
   actors::Cluster::RenewResult renew(std::size_t /*mesh*/, const actors::MeshPlacement& where,
                                      const std::set<std::uint32_t>& broken) override {

@@ -235,4 +235,11 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   return {std::move(config), std::move(plan)};
 }
 
+PlannedRun plan_run(const actors::AppRun& run, TrainingApp& app) {
+  if (run.config.empty())
+    throw_error(ErrorCode::kInvalidConfig,
+                "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
+  return plan_run(run.document(), app);
+}
+
 }  // namespace weft::apps

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/launch/app_main.h"
 #include "actors/launch/cluster_config.h"
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
@@ -42,5 +43,7 @@ void read_run_file(const ConfigDocument& document, TrainingApp& app);
 /// Reads every section, the app's included, and makes the plan, so that all predictable errors are
 /// found before the run starts. Throws Error(kInvalidConfig) with all problems found.
 PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app);
+/// Plans the run file of `run`. Throws Error(kInvalidConfig) also if there is none.
+PlannedRun plan_run(const actors::AppRun& run, TrainingApp& app);
 
 }  // namespace weft::apps

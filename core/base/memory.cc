@@ -9,6 +9,8 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/memory_group.h"
@@ -44,11 +46,15 @@ std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
   return kib ? std::optional(*kib << 10) : std::nullopt;
 }
 
+std::optional<std::uint64_t> limit_of_group(const fs::path& group, int version) {
+  return read_number(group / (version == 2 ? "memory.max" : "memory.limit_in_bytes"));
+}
+
 /// Returns the bytes left below a control group's limit. Inactive file pages count as free, as the
 /// kernel can reclaim them. Nullopt if there is no limit.
 std::optional<std::uint64_t> available_in_group(const fs::path& group, int version) {
   const bool second = version == 2;
-  const auto most = read_number(group / (second ? "memory.max" : "memory.limit_in_bytes"));
+  const auto most = limit_of_group(group, version);
   const auto used = read_number(group / (second ? "memory.current" : "memory.usage_in_bytes"));
   if (!most || !used) return std::nullopt;
   const std::string wanted = second ? "inactive_file" : "total_inactive_file";
@@ -58,6 +64,17 @@ std::optional<std::uint64_t> available_in_group(const fs::path& group, int versi
     if (name == wanted) files = value;
   const std::uint64_t held = *used - std::min(files, *used);
   return *most - std::min(held, *most);
+}
+
+/// Returns this process's memory group and the groups around it, each with its version.
+std::vector<std::pair<fs::path, int>> own_groups(const fs::path& root) {
+  std::vector<std::pair<fs::path, int>> groups;
+  const auto own = own_memory_group(root);
+  if (!own) return groups;
+  for (fs::path group = own->folder;; group = group.parent_path()) {
+    groups.emplace_back(group, own->version);
+    if (group == own->top || !group.has_relative_path()) return groups;
+  }
 }
 
 }  // namespace
@@ -74,18 +91,28 @@ std::optional<std::uint64_t> available_data(const fs::path& root) {
 }
 
 std::optional<std::uint64_t> available_memory(const fs::path& root) {
+  const auto shared = available_shared_memory(root);
+  const auto data = available_data(root);
+  if (!shared || !data) return shared ? shared : data;
+  return std::min(*shared, *data);
+}
+
+std::optional<std::uint64_t> available_shared_memory(const fs::path& root) {
   std::optional<std::uint64_t> least = available_to_machine(root);
   const auto take = [&](const std::optional<std::uint64_t>& other) {
     if (other) least = std::min(least.value_or(*other), *other);
   };
-  take(available_data(root));
-  if (const auto own = own_memory_group(root)) {
-    for (fs::path group = own->folder;; group = group.parent_path()) {
-      take(available_in_group(group, own->version));
-      if (group == own->top || !group.has_relative_path()) break;
-    }
-  }
+  for (const auto& [group, version] : own_groups(root)) take(available_in_group(group, version));
   return least;
+}
+
+std::uint64_t total_memory(const fs::path& root) {
+  std::optional<std::uint64_t> least;
+  if (const auto kib = read_line(root / "proc/meminfo", "MemTotal:")) least = *kib << 10;
+  for (const auto& [group, version] : own_groups(root))
+    if (const auto limit = limit_of_group(group, version))
+      least = std::min(least.value_or(*limit), *limit);
+  return least.value_or(0);
 }
 
 std::uint64_t peak_resident_bytes() {

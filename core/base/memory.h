@@ -13,6 +13,13 @@ namespace weft {
 /// `root` differs from "/" in tests only.
 std::optional<std::uint64_t> available_memory(const std::filesystem::path& root = "/");
 
+/// Returns the bytes of memory that this process and others may use together: the least of MemTotal
+/// and of the limits of its control groups. 0 if none of them can be read.
+std::uint64_t total_memory(const std::filesystem::path& root = "/");
+/// Like available_memory(), but for memory that processes share (memfd, MAP_SHARED): RLIMIT_DATA
+/// does not limit it.
+std::optional<std::uint64_t> available_shared_memory(const std::filesystem::path& root = "/");
+
 /// Returns the bytes of private writable memory, touched or not, that RLIMIT_DATA still allows.
 /// Nullopt if there is no such limit.
 std::optional<std::uint64_t> available_data(const std::filesystem::path& root = "/");

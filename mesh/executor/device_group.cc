@@ -27,8 +27,9 @@ std::vector<actors::RunMeshes::Wanted> DeviceGroup::wanted() const {
 void DeviceGroup::start_next(const actors::MeshPlacement& where) {
   const MeshConfig& mesh = wanted_.at(meshes_.size());
   actors::MeshKey key;
-  meshes_.push_back(cluster_.spawn<DeviceActor>(key, mesh.name, MeshShape(mesh.axes),
-                                                actors::SpawnOptions{.place = where}, batches_));
+  meshes_.push_back(cluster_.spawn<DeviceActor>(
+      key, mesh.name, MeshShape(mesh.axes),
+      actors::SpawnOptions{.place = where, .needs = {.devices = 1}}, batches_));
   keys_.push_back(key);
   new_ranks_.emplace_back();
   for (std::int64_t rank = 0; rank < meshes_.back().size(); ++rank)

@@ -35,16 +35,17 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
 
 MeshPlaces predict_places(const ParallelConfig& layout,
                           const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
-  actors::DeviceAllocator allocator;
+  actors::ResourceAllocator allocator;
   for (const auto& [name, devices] : hosts) allocator.add_host(name, devices);
   MeshPlaces places;
   for (const MeshConfig& mesh : layout.meshes) {
     try {
-      places.push_back(allocator.find_devices(request_of(mesh)));
+      places.push_back(allocator.find_places(request_of(mesh)));
     } catch (const Error& error) {
       throw Error(error.code(), error.message()).at("meshes." + mesh.name);
     }
-    allocator.assign(places.back(), {mesh.name, 1});
+    for (std::uint32_t rank = 0; rank < places.back().size(); ++rank)
+      allocator.assign({mesh.name, 1}, rank, places.back()[rank], request_of(mesh));
   }
   return places;
 }

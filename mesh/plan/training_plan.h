@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/head/device_allocator.h"
+#include "actors/head/resource_allocator.h"
 #include "core/graph/graph.h"
 #include "mesh/partition/partition.h"
 #include "mesh/plan/parallel_config.h"

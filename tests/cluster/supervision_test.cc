@@ -25,12 +25,16 @@ TEST_P(Supervision, FollowsItsPolicyAfterAKill) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Supervision,
                          testing::Values("one_for_one", "one_for_all", "rest_for_one", "escalated",
                                          "escalated_by_option", "two_at_once", "tells", "budget",
-                                         "constructor", "calls", "handles", "stopped", "names"),
+                                         "constructor", "calls", "handles", "stopped", "names",
+                                         "shared_many", "shared_killed", "shared_one_for_all",
+                                         "shared_constructor", "shared_singles", "shared_stopped"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(SupervisionOfARestartedDriver, FindsTheServiceThatItsPredecessorSpawned) {
-  RealProcesses processes("supervision_adopted");
-  ::setenv("WEFT_TEST_SCENARIO", "adopted", 1);
+class SupervisionOfARestartedDriver : public testing::TestWithParam<const char*> {};
+
+TEST_P(SupervisionOfARestartedDriver, FindsTheServiceThatItsPredecessorSpawned) {
+  RealProcesses processes(std::string("supervision_") + GetParam());
+  ::setenv("WEFT_TEST_SCENARIO", GetParam(), 1);
   processes.write("run.yaml",
                   "name: r\napp: supervised_app\ncluster: {hosts: [{name: a, devices: 1}]}\n"
                   "recovery: {restarts: 3}\n");
@@ -42,6 +46,54 @@ TEST(SupervisionOfARestartedDriver, FindsTheServiceThatItsPredecessorSpawned) {
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(),
               testing::HasSubstr("unit pid " + unit.substr(0, unit.find(',')) + ", sum 2\n"));
+  EXPECT_TRUE(processes.none_left());
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, SupervisionOfARestartedDriver,
+                         testing::Values("adopted", "adopted_shared"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(SharedProcesses, ARestartedDriverSpawnsLostActorsAnewIfTheirPolicyRestartsNone) {
+  RealProcesses processes("supervision_adopted_lost");
+  ::setenv("WEFT_TEST_SCENARIO", "adopted_lost", 1);
+  processes.write("run.yaml",
+                  "name: r\napp: supervised_app\ncluster: {hosts: [{name: a, devices: 1}]}\n"
+                  "recovery: {restarts: 3}\n");
+  auto& run = processes.run("weft", {"run", "run.yaml"});
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), testing::HasSubstr("the next driver's sum is 1\n"));
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(SharedProcesses, OutliveTheHeadAndAreListed) {
+  RealProcesses processes("shared_and_head");
+  const auto start_head = [&](const std::string& listen) {
+    return &processes.start("weft", {"head", "--listen", listen, "--state", "state"});
+  };
+  auto* head = start_head("127.0.0.1:0");
+  const std::string address = head->word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "worker0", "--devices", "1"})
+      .word_after("has joined cluster");
+  ::setenv("WEFT_TEST_SCENARIO", "shared_and_head", 1);
+  processes.write(
+      "run.yaml",
+      "name: r\napp: supervised_app\ncluster: {hosts: [{name: worker0, devices: 1}]}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--head", address, "--out", "r"});
+  const std::string pid = run.word_after("unit pid ");
+  EXPECT_THAT(processes.run("weft", {"actors", "--head", address}).text(), testing::HasSubstr(pid));
+  EXPECT_THAT(processes.run("weft", {"logs", "unit", "--head", address}).text(),
+              testing::HasSubstr("ready (pid " + pid));
+  ::kill(head->pid, SIGKILL);
+  (void)head->wait();
+  head = start_head(address);
+  head->word_after("Weft's head listens on ");
+  const std::string status = processes.run("weft", {"status", "--head", address}).text();
+  EXPECT_THAT(status, testing::HasSubstr("shared process of run r: 1 actor, pid " + pid + "\n"));
+  EXPECT_THAT(status, testing::HasSubstr("worker0: 1 actor\n"));
+  processes.write("restarted", "");
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(head->wait(), 0) << head->text();
   EXPECT_TRUE(processes.none_left());
 }
 
@@ -80,8 +132,10 @@ TEST(NamesOfARun, LeadOtherRunsToItsActorsWhileTheHeadIsKilledAndStartedAgain) {
   EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
 }
 
-TEST(ActorsOfTheCluster, OutliveRunsAndTheHead) {
-  RealProcesses processes("kept_actors");
+class ActorsOfTheCluster : public testing::TestWithParam<const char*> {};
+
+TEST_P(ActorsOfTheCluster, OutliveRunsAndTheHead) {
+  RealProcesses processes(std::string("kept_actors_") + GetParam());
   const auto start_head = [&](const std::string& listen) {
     return &processes.start("weft", {"head", "--listen", listen, "--state", "state"});
   };
@@ -97,7 +151,7 @@ TEST(ActorsOfTheCluster, OutliveRunsAndTheHead) {
     EXPECT_EQ(app.wait(), 0) << app.text();
     return app.text();
   };
-  const std::string kept = run("keeps");
+  const std::string kept = run(GetParam());
   const auto at = kept.find("unit pid ");
   ASSERT_NE(at, std::string::npos) << kept;
   const std::string pid = kept.substr(at, kept.find('\n', at) - at);
@@ -114,6 +168,9 @@ TEST(ActorsOfTheCluster, OutliveRunsAndTheHead) {
   EXPECT_EQ(head->wait(), 0) << head->text();
   EXPECT_TRUE(processes.none_left());
 }
+
+INSTANTIATE_TEST_SUITE_P(Processes, ActorsOfTheCluster, testing::Values("keeps", "keeps_shared"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace weft::test

@@ -71,10 +71,23 @@ TEST(MessageFuzz, DamagedCallsAndRepliesAreRefusedOrHarmless) {
   const Call call{
       5, ActorId(3), 0xabcd, 2, false, 1'000'000, std::vector<std::byte>(100, std::byte{7})};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_call(call, sink); }), decode_call);
+  Call numbered = call;
+  numbered.order = {3, 17, CallOrder::Kind::kSkip};
+  survives_damage(bytes_of([&](const ByteSink& sink) { encode_call(numbered, sink); }),
+                  decode_call);
   const Reply value{5, std::vector<std::byte>(40, std::byte{1})};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_reply(value, sink); }), decode_reply);
   const Reply error{5, Error(ErrorCode::kInternal, "what happened").from("worker0", "front[0,1]")};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_reply(error, sink); }), decode_reply);
+}
+
+TEST(MessageFuzz, DamagedValuesAndPullsAreRefusedOrHarmless) {
+  const Values values{
+      5, {std::vector<std::byte>(40, std::byte{1}), {}, std::vector<std::byte>(9, std::byte{2})}};
+  survives_damage(bytes_of([&](const ByteSink& sink) { encode_values(values, sink); }),
+                  decode_values);
+  const Pull pull{5, ActorId(3), 20, 4000};
+  survives_damage(bytes_of([&](const ByteSink& sink) { encode_pull(pull, sink); }), decode_pull);
 }
 
 TEST(MessageFuzz, DamagedSmallMessagesAreRefusedOrHarmless) {

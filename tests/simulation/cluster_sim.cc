@@ -80,7 +80,11 @@ int find_planted(Scenario::Options options, std::uint64_t first) {
                                     std::pair(Plant::kForgetsState, "the head forgets"),
                                     std::pair(Plant::kFreesDevices, "a device has two owners"),
                                     std::pair(Plant::kTellsNoCause, "no cause is told"),
-                                    std::pair(Plant::kKeepsOldState, "nobody goes back")}) {
+                                    std::pair(Plant::kKeepsOldState, "nobody goes back"),
+                                    std::pair(Plant::kRunsCallTwice, "a call runs twice"),
+                                    std::pair(Plant::kLosesCall, "a call does not run"),
+                                    std::pair(Plant::kFormerActorServes, "a former actor serves"),
+                                    std::pair(Plant::kChildrenLiveOn, "children live on")}) {
     options.plant = plant;
     int seeds = 0;
     for (bool found = false; !found && seeds < kFoundWithin; ++seeds) {

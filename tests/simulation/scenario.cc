@@ -38,7 +38,7 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
       keeper_(keeper_of(options_.seed)),
-      training_(training_of(options_.seed, options_.plant)),
+      training_(training_of(options_)),
       workers_(kWorkers + static_cast<int>(std::ssize(training_.spares))),
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
@@ -68,11 +68,14 @@ Scenario::Keeper Scenario::keeper_of(std::uint64_t seed) {
   }
 }
 
-TinyOptions Scenario::training_of(std::uint64_t seed, Plant plant) {
+TinyOptions Scenario::training_of(const Options& scenario) {
+  const std::uint64_t seed = scenario.seed;
   TinyOptions options;
   options.devices = kWorkers * kDevices;
   options.steps = 100;
-  options.plant = plant;
+  options.plant = scenario.plant;
+  options.calm = scenario.calm;
+  options.has_service = seed % 3 == 0;
   options.recovers = keeper_of(seed) != Keeper::kNobody;
   options.joined = {worker_name(0), worker_name(1)};
   // Places a mesh on each host. Some seeds have a spare host.
@@ -343,6 +346,7 @@ Scenario::Result Scenario::run() {
   world_.run_until(world_.now() + kCalmRun, ended(second));
   check_run("second", second);
   check_end();
+  for (const std::string& what : records_.service.violations) violation(what);
   return {records_.violations, outcome_, in_seconds(world_.now().time_since_epoch()),
           world_.switches(), world_.digest()};
 }

@@ -40,7 +40,7 @@ class Scenario final {
     kLocalRun,  ///< `weft run` restarts all processes, on one host.
   };
   static Keeper keeper_of(std::uint64_t seed);
-  static TinyOptions training_of(std::uint64_t seed, Plant plant);
+  static TinyOptions training_of(const Options& scenario);
   bool recovers() const { return keeper_ != Keeper::kNobody; }
   bool supervised() const { return keeper_ == Keeper::kRun || keeper_ == Keeper::kLocalRun; }
   void start_head();

@@ -91,7 +91,8 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
     if (mesh.state == "failed" || mesh.state == "ending") continue;
     const std::pair now(status.term, mesh.key.epoch);
     auto& last = records.last_epochs[mesh.key.name];
-    if (now <= last)
+    // Actors in shared processes are not renewed by each recovery.
+    if (now < last || (now == last && !mesh.is_shared))
       records.violations.push_back(
           fmt::format("epoch {} of term {} of mesh {} comes after {} of {}", now.second, now.first,
                       mesh.key.name, last.second, last.first));
@@ -126,7 +127,10 @@ class TinyDriver final : private actors::RunMeshes {
         cluster_(cluster),
         begun_(app.restart > 0),
         restarted_(app.restart > 0),
-        recovery_(cluster, recovery_options(options, app)) {}
+        recovery_(cluster, recovery_options(options, app)) {
+    if (options.has_service)
+      service_.emplace(records.service, cluster, options.plant, options.calm);
+  }
 
   double run() {
     std::optional<Error> error;
@@ -186,8 +190,8 @@ class TinyDriver final : private actors::RunMeshes {
   void start_next(const actors::MeshPlacement& where) override {
     const Wanted mesh = wanted().at(trainers_.size());
     actors::MeshKey key;
-    trainers_.push_back(cluster_.spawn<TinyTrainer>(key, mesh.name, mesh.shape,
-                                                    actors::SpawnOptions{.place = where}));
+    trainers_.push_back(cluster_.spawn<TinyTrainer>(
+        key, mesh.name, mesh.shape, actors::SpawnOptions{.place = where, .needs = {.devices = 1}}));
     keys_.push_back(key);
     fresh_.emplace_back();
     for (std::int64_t rank = 0; rank < trainers_.back().size(); ++rank)
@@ -292,6 +296,7 @@ class TinyDriver final : private actors::RunMeshes {
   double train() {
     const auto trainers = all();
     for (; step_ < options_.steps; ++step_) {
+      if (service_) service_->step();
       if (step_ % kKeepEvery == 0 && options_.recovers) {
         const double weight = trainers.rank(0).call<&TinyTrainer::weight>().get();
         run_.kept_weight = weight;
@@ -304,6 +309,7 @@ class TinyDriver final : private actors::RunMeshes {
       trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
       recovery_.step_done();
     }
+    if (service_) service_->finish();
     const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
     if (std::set(weights.begin(), weights.end()).size() != 1)
       records_.violations.push_back("devices differ at the end");
@@ -321,6 +327,7 @@ class TinyDriver final : private actors::RunMeshes {
   std::vector<actors::MeshKey> keys_;
   std::vector<std::set<std::uint32_t>> fresh_;  // new ranks, by mesh
   int step_ = 0;
+  std::optional<TinyService> service_;
 };
 
 /// Checks the head's record of the first run.
@@ -401,6 +408,7 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
   app.provide<TinyTrainer>([plant = options.plant](actors::Context& context) {
     return std::make_unique<TinyTrainer>(context, plant);
   });
+  TinyService::provide(app, records.service, options.plant);
   return app.run([&](actors::Cluster& cluster, const actors::AppRun& run) {
     Records::Run& record = records.runs[run.out.filename().string()];
     record.begun = true;

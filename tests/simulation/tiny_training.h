@@ -7,6 +7,8 @@
 
 #include "actors/launch/app_main.h"
 #include "tests/simulation/cluster_world.h"
+#include "tests/simulation/plant.h"
+#include "tests/simulation/tiny_service.h"
 
 namespace weft::simulation {
 
@@ -37,20 +39,8 @@ struct Records {
   Secret token;  ///< Token of a cluster started by hand.
   /// True if the head must list "first" as done when the next run begins.
   bool first_is_done = false;
+  ServiceRecords service;
   std::vector<std::string> violations;
-};
-
-/// Injected bug that a check of the scenario must find.
-enum class Plant {
-  kNone,
-  kLosesUpdate,         ///< All devices skip one update.
-  kRunsStepTwice,       ///< The driver repeats a step as if its reply had been lost.
-  kLosesWakeup,         ///< Some calls of wake() do nothing.
-  kPublishesOldActors,  ///< A name leads to actors that are not there.
-  kForgetsState,        ///< The disk reports syncs that it has not done.
-  kFreesDevices,        ///< A host reports running processes as exited.
-  kTellsNoCause,        ///< A failed run reports a symptom, not the cause.
-  kKeepsOldState,       ///< After a death, surviving devices keep their newer state.
 };
 
 struct TinyOptions {
@@ -61,7 +51,9 @@ struct TinyOptions {
   int devices = 4;
   int steps = 40;
   Plant plant = Plant::kNone;
-  bool recovers = false;  ///< True if the driver replaces dead devices and continues.
+  bool recovers = false;     ///< True if the driver replaces dead devices and continues.
+  bool has_service = false;  ///< True if supervised actors run beside the training.
+  bool calm = false;         ///< True if nothing fails.
 };
 
 /// Returns the loss of an undisturbed run.

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/fake_collectives.h"
+#include "tests/support/fake_world/fake_collectives.h"
 #include "transfer/nccl/choose_communicators.h"
 #include "transfer/nccl/collective_queue.h"
 

@@ -18,7 +18,7 @@
 #include "mesh/runtime/in_process_training.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/detached_device.h"
-#include "tests/support/fake_collectives.h"
+#include "tests/support/fake_world/fake_collectives.h"
 #include "tests/support/gpu_places.h"
 #include "tests/support/thrown_error.h"
 #include "tests/training/hand_schedules.h"

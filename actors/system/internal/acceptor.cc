@@ -103,6 +103,7 @@ std::optional<Acceptor::ConnectionRefusal> Acceptor::replace_link(const PeerDesc
                 DisconnectCause::kDisconnected);
     return std::nullopt;
   }
+  if (!link->is_dialled()) return std::nullopt;
   const auto duplicate = [&](const char* why) {
     return ConnectionRefusal{{ErrorCode::kAlreadyExists, why, "", true, me.process.id}, false};
   };

@@ -33,7 +33,7 @@ ActorId HostedActors::new_id() {
 }
 
 ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string label,
-                                 MeshPosition place, ProcessId owner,
+                                 MeshPosition place, ProcessRef owner,
                                  std::vector<std::byte> arguments, Constructed constructed,
                                  RestartInfo restart, ActorThread thread) {
   ActorAddress address{identity_.process(), id, std::move(label)};
@@ -46,17 +46,10 @@ ActorAddress HostedActors::spawn(Provider provider, ActorId id, std::string labe
     if (hosts_.contains(id))
       throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already",
                   identity_.name(), address.label);
-    ActorHost::Options host_options{address,
-                                    std::move(place),
-                                    std::move(provider),
-                                    owner,
-                                    options_.mailbox,
-                                    std::move(restart),
-                                    options_.log,
-                                    thread,
-                                    shared_threads_,
-                                    blocking_threads_,
-                                    timers_};
+    ActorHost::Options host_options{address,           std::move(place), std::move(provider),
+                                    std::move(owner),  options_.mailbox, std::move(restart),
+                                    options_.log,      thread,           shared_threads_,
+                                    blocking_threads_, timers_};
     host = std::make_shared<ActorHost>(system_, std::move(host_options));
     hosts_.emplace(id, host);
     exits_.erase(id);
@@ -77,9 +70,15 @@ std::shared_ptr<ActorHost> HostedActors::find(ActorId id) const {
 
 std::shared_ptr<ActorHost> HostedActors::find(const std::string& label,
                                               const std::string& interface) const {
-  const auto hosts = all();
+  std::vector<std::shared_ptr<ActorHost>> hosts;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, host] : hosts_)
+      if (host->self().label == label) hosts.push_back(host);
+  }
   const auto found = std::ranges::find_if(hosts, [&](const auto& host) {
-    return host->self().label == label && host->options().provider.interface.name == interface;
+    // An earlier actor of that name may be about to be removed.
+    return !host->ended() && host->options().provider.interface.name == interface;
   });
   return found == hosts.end() ? nullptr : *found;
 }
@@ -136,8 +135,11 @@ Error HostedActors::closed_error(ActorId actor, const ActorHost* host) const {
   if (host != nullptr)
     if (const auto reason = host->exit_reason())
       return ended_error(label, *reason).from(identity_.name(), label);
+  if (host != nullptr && host->is_replaced())
+    return replaced_error(label).from(identity_.name(), label);
   {
     const std::lock_guard lock(mutex_);
+    if (replaced_.contains(actor)) return replaced_error("the actor").from(identity_.name(), "");
     if (const auto found = exits_.find(actor); found != exits_.end()) return found->second.error;
   }
   return Error(
@@ -178,7 +180,10 @@ void HostedActors::cancel(const ReturnRoute* route, std::uint64_t call_id) {
 }
 
 void HostedActors::remove_sender(const ReturnRoute* route) {
-  for (const auto& host : all()) host->mailbox()->remove_sender(route);
+  for (const auto& host : all()) {
+    host->mailbox()->remove_sender(route);
+    host->cancel_generators_of(route);
+  }
 }
 
 void HostedActors::on_owner_lost(ProcessId owner, DisconnectCause how) {
@@ -215,6 +220,13 @@ void HostedActors::join() {
 
 void HostedActors::ended(ActorId id) {
   const auto host = find(id);
+  if (host && host->is_replaced()) {
+    const std::lock_guard lock(mutex_);
+    replaced_.insert(id);
+    // Ids grow: the first one is the oldest.
+    if (replaced_.size() > kMaxReplaced) replaced_.erase(replaced_.begin());
+    return;
+  }
   const auto reason = host ? host->exit_reason() : std::nullopt;
   if (!reason) return;
   {

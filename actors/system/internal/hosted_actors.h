@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -47,7 +48,7 @@ class HostedActors final {
   /// Spawns an actor. Throws Error(kAlreadyExists), or Error(kUnavailable) if
   /// this process shuts down.
   ActorAddress spawn(Provider provider, ActorId id, std::string label, MeshPosition place,
-                     ProcessId owner, std::vector<std::byte> arguments, Constructed constructed,
+                     ProcessRef owner, std::vector<std::byte> arguments, Constructed constructed,
                      RestartInfo restart = {}, ActorThread thread = ActorThread::kOwn);
 
   /// Returns the host of an actor; null if there is none.
@@ -67,7 +68,8 @@ class HostedActors final {
   std::optional<Credit> credit_of(const ReturnRoute* route, ActorId actor) const;
   /// Cancels a call of the sender at `route`, whichever actor has it.
   void cancel(const ReturnRoute* route, std::uint64_t call_id);
-  /// Drops the waiting calls of the sender at `route`, whose connection has ended.
+  /// Drops the waiting calls of the sender at `route`, whose connection has ended, and cancels its
+  /// generators.
   void remove_sender(const ReturnRoute* route);
   /// Stops the actors of a lost owner, or keeps them for another owner
   /// (SystemOptions::keep_actors_without_owner).
@@ -114,6 +116,9 @@ class HostedActors final {
   static constexpr std::size_t kMaxExits = 4096;
   std::unordered_map<ActorId, Ended> exits_;
   std::deque<ActorId> exit_order_;
+  /// Actors that were stopped for a restart; the last kMaxReplaced of them.
+  static constexpr std::size_t kMaxReplaced = 65'536;
+  std::set<ActorId> replaced_;
   std::uint64_t next_id_ = 1;
   bool closing_ = false;
 };

@@ -14,12 +14,13 @@ constexpr auto kLateTimer = std::chrono::milliseconds(200);
 }  // namespace
 
 std::shared_ptr<Link> LinkDialer::link_to(const ProcessRef& process) {
-  auto [link, is_new] = links_.find_or_add_reachable(process);
-  if (is_new) loop_.post([this, link = link] { dial_peer(link, AttemptNumber::kFirst); });
-  return std::move(link);
+  auto link = links_.find_or_add_reachable(process);
+  if (link->claim_dial()) loop_.post([this, link] { dial_peer(link, AttemptNumber::kFirst); });
+  return link;
 }
 
 void LinkDialer::dial_peer(const std::shared_ptr<Link>& link, AttemptNumber attempt) {
+  if (link->attached() || !links_.contains(link)) return;  // the other side connected first
   const Address& address = link->peer().address;
   const Dial to{link, SteadyClock().now() + options_.connect_within, attempt};
   links_.begin_dial(link->peer_id(), dial(loop_, address, to.deadline, Retry::kNever,

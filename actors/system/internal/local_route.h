@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,8 @@ class LocalRoute final : public Route, public std::enable_shared_from_this<Local
   ProcessRef peer() const override { return identity_.process(); }
   void reply(Reply reply, bool) override { outgoing_.finish(std::move(reply)); }
   void grant(const Credit& credit) override { on_credit(credit); }
+  void send_values(Values values) override { outgoing_.take_values(std::move(values)); }
+  void run_soon(std::function<void()> send) override { send(); }
 
  protected:
   std::optional<Error> transmit(OutgoingCall& outgoing) override {

@@ -8,6 +8,7 @@
 
 #include "actors/call/future.h"
 #include "actors/system/directory.h"
+#include "actors/system/internal/relay_messages.h"
 #include "actors/system/internal/system_methods.h"
 #include "actors/system/system.h"
 #include "core/base/units.h"
@@ -18,6 +19,11 @@ namespace {
 
 /// Time in which a mesh whose owner has died is adopted by the next one, and restarted.
 constexpr Nanoseconds kLocatedWithin = std::chrono::seconds(30);
+
+/// End of the error of a stream whose deadline has passed.
+constexpr const char* kStreamRemedy =
+    ". A deadline counts from the call: for a long stream use within(kNoDeadline).stream, or the "
+    "option deadline(...) of the method";
 
 }  // namespace
 
@@ -41,26 +47,61 @@ TimePoint OutgoingCalls::deadline_after(Nanoseconds within, TimePoint now) const
 
 std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const ActorAddress>& target,
                                                const char* method, Call call, Nanoseconds within,
-                                               bool repeatable) {
+                                               bool repeatable, std::optional<ValueSink> sink) {
   check_size(call.arguments.size(), *target, method);
+  auto state = make(target, method, within, std::move(sink));
+  send(state, std::move(call), repeatable);
+  return state;
+}
+
+std::shared_ptr<CallState> OutgoingCalls::make(const std::shared_ptr<const ActorAddress>& target,
+                                               const char* method, Nanoseconds within,
+                                               std::optional<ValueSink> sink) {
   const TimePoint now = SteadyClock().now();
   const TimePoint deadline = deadline_after(within, now);
   auto state = std::make_shared<CallState>(*this, target, method, deadline);
   state->calling_actor = current_actor();
   state->began = now;
+  state->sink = std::move(sink);
   if (pending_.add(state)) arm_deadlines(deadline);
-  if (target->owner.id != ProcessId()) {
+  return state;
+}
+
+void OutgoingCalls::send(const std::shared_ptr<CallState>& state, Call call, bool repeatable) {
+  if (state->target->owner.id != ProcessId()) {
     pending_.keep(*state, call, repeatable);
-    send_to_present_address(state);
-    return state;
+    return send_to_present_address(state);
   }
   call.id = state->id;
   try {
-    route_to(target->process)->send({std::move(call), state, deadline});
+    route_to(state->target->process)->send({std::move(call), state, state->deadline});
   } catch (const Error& error) {
     state->fail(with_call_outcome(error, *state));
   }
+}
+
+std::shared_ptr<CallState> OutgoingCalls::call_relay(const ProcessRef& process,
+                                                     std::vector<std::byte> request) {
+  auto state = make(system_actor_of(process, process.name), kRelayMethod, kNoDeadline);
+  Call call = system_call(SystemMethod::kRelay, std::move(request));
+  call.id = state->id;
+  try {
+    route_to(process)->send({std::move(call), state, TimePoint::max(), false, kRelayMinor});
+  } catch (const Error& error) {
+    state->fail(error);
+  }
   return state;
+}
+
+std::size_t OutgoingCalls::unsent_to(ProcessId process) const {
+  const auto link = links_.find(process);
+  return link ? link->unsent_bytes() : 0;
+}
+
+void OutgoingCalls::tell_system(ProcessId process, SystemMethod method,
+                                std::vector<std::byte> arguments) {
+  if (const auto link = links_.find(process))
+    link->send({system_call(method, std::move(arguments)), nullptr});
 }
 
 void OutgoingCalls::send_to_present_address(const std::shared_ptr<CallState>& call) {
@@ -170,10 +211,7 @@ bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call
   if (target->owner.id != ProcessId()) {
     // The reply tells whether the process lives. Without it, the message would be lost unseen.
     const auto state = this->call(target, "tell", std::move(call), within);
-    state->when_done([log = options_.log, state = state.get(), label = target->label] {
-      if (state->error())
-        log.error("{}: a one-way call failed: {}", label, state->error()->describe());
-    });
+    log_failure(options_.log, state);
     return true;
   }
   try {
@@ -184,13 +222,72 @@ bool OutgoingCalls::tell(const std::shared_ptr<const ActorAddress>& target, Call
   }
 }
 
+void OutgoingCalls::log_failure(const Log& log, const std::shared_ptr<CallState>& call) {
+  call->when_done([log, state = call.get()] {
+    // Cancelled: this process or the actor ends.
+    if (state->error() && state->error()->code() != ErrorCode::kCancelled)
+      log.error("{}: a one-way call failed: {}", state->target->label, state->error()->describe());
+  });
+}
+
+bool OutgoingCalls::resend_refused(const Reply& reply) {
+  const Error* const error = std::get_if<Error>(&reply.result);
+  if (error == nullptr || error->code() != ErrorCode::kStaleEpoch) return false;
+  const auto state = pending_.kept_call(reply.id);
+  if (!state) return false;
+  // A handler may have passed on the error of another actor that was replaced.
+  if (!reply.not_started && error->actor() != state->target->label) return false;
+  const auto refusing = pending_.destination(reply.id);
+  if (trees_ != nullptr) trees_->forget(reply.id);
+  if (reply.not_started) state->sent = false;
+  const bool resent = resend(state, *error);
+  // The former incarnation gives no credit for the calls that wait to be sent to it.
+  if (reply.not_started && refusing && refusing->process.id == identity_.id())
+    local_->return_held(refusing->actor, *error);
+  else if (const auto link = refusing ? links_.find(refusing->process.id) : nullptr;
+           link && reply.not_started)
+    link->return_held(refusing->actor, *error);
+  return resent;
+}
+
 void OutgoingCalls::finish(Reply reply) {
+  if (resend_refused(reply)) return;
   const auto state = pending_.take(reply.id);
   if (!state) return;  // timed out or cancelled before
   const auto source =
       reply.not_started ? CallState::ErrorSource::kRefusal : CallState::ErrorSource::kHandler;
   if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error), source);
   else state->complete(std::get<std::vector<std::byte>>(std::move(reply.result)));
+}
+
+void OutgoingCalls::take_values(Values values) {
+  const auto call = pending_.find_call(values.id);
+  // Without a call: timed out or cancelled before. Without a sink: an error of the sender.
+  if (!call || !call->sink) return;
+  call->yielded = true;
+  if (const auto reader = call->sink->reader.lock())
+    reader->on_values(*call, std::move(values.values));
+}
+
+void OutgoingCalls::pull(const CallState& call, std::uint64_t values, std::uint64_t bytes) {
+  const auto destination = pending_.destination(call.id);
+  if (!destination) return;  // the call has ended
+  const Pull pull{call.id, destination->actor, values, bytes};
+  if (destination->process.id == identity_.id()) {
+    if (const auto host = actors_.find(pull.actor)) host->grant_values(local_.get(), pull);
+  } else if (const auto link = links_.find(destination->process.id)) {
+    link->send_pull(pull);
+  }
+}
+
+void OutgoingCalls::finish_combined(const std::vector<std::uint64_t>& ids,
+                                    std::vector<std::byte> value, std::size_t level) {
+  for (const std::uint64_t id : ids) {
+    const auto state = pending_.take(id);
+    if (!state) continue;
+    if (id == ids.front()) state->complete_combined(std::move(value), level);
+    else state->complete_covered();
+  }
 }
 
 void OutgoingCalls::withdraw(const CallState& call) {
@@ -200,6 +297,7 @@ void OutgoingCalls::withdraw(const CallState& call) {
 }
 
 void OutgoingCalls::withdraw_from(const ActorAddress& target, const CallState& call) {
+  if (trees_ != nullptr && trees_->cancel(call.id)) return;
   if (target.process.id == identity_.id()) {
     if (local_->withdraw(target.actor, call.id)) return;
     if (const auto host = actors_.find(target.actor)) host->cancel(local_.get(), call.id);
@@ -212,6 +310,7 @@ void OutgoingCalls::withdraw_from(const ActorAddress& target, const CallState& c
 void OutgoingCalls::fail_all_of(ProcessId process, const Error& reason) {
   // Calls that were not sent come back from their route.
   for (const auto& state : pending_.sent_to(process)) {
+    if (trees_ != nullptr) trees_->forget(state->id);
     lose_call(state, reason);
     if (state->done()) pending_.take(state->id);
   }
@@ -219,6 +318,19 @@ void OutgoingCalls::fail_all_of(ProcessId process, const Error& reason) {
 
 void OutgoingCalls::cancel_all_of(ProcessId process, const Error& reason) {
   for (const auto& [state, destination] : pending_.take_all_of(process))
+    if (state->fail(with_call_outcome(reason, *state))) withdraw_from(*destination, *state);
+}
+
+void OutgoingCalls::fail_all_of(const std::set<ActorKey>& actors, const Error& reason) {
+  for (const auto& state : pending_.sent_to(actors)) {
+    if (trees_ != nullptr) trees_->forget(state->id);
+    lose_call(state, reason);
+    if (state->done()) pending_.take(state->id);
+  }
+}
+
+void OutgoingCalls::cancel_all_of(const std::set<ActorKey>& actors, const Error& reason) {
+  for (const auto& [state, destination] : pending_.take_all_of(actors))
     if (state->fail(with_call_outcome(reason, *state))) withdraw_from(*destination, *state);
 }
 
@@ -240,10 +352,11 @@ void OutgoingCalls::expire() {
   deadline_armed_ = TimePoint::max();
   TimePoint next = TimePoint::max();
   for (const auto& [state, destination] : pending_.take_expired(SteadyClock().now(), next)) {
-    const Error error(
-        ErrorCode::kDeadlineExceeded,
-        fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method,
-                    state->target->label, state->target->process.name, state->outcome()));
+    const Error error(ErrorCode::kDeadlineExceeded,
+                      fmt::format("the call '{}' of {} on {} {} by its deadline; it {}{}",
+                                  state->method, state->target->label, state->target->process.name,
+                                  state->sink ? "did not end" : "had no result", state->outcome(),
+                                  state->sink ? kStreamRemedy : ""));
     if (state->fail(error)) withdraw_from(*destination, *state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);

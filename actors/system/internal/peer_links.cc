@@ -35,22 +35,27 @@ std::vector<std::shared_ptr<Link>> PeerLinks::attached() const {
 std::shared_ptr<Link> PeerLinks::find_or_add(const ProcessRef& process) {
   const std::lock_guard lock(mutex_);
   auto& link = links_[process.id];
-  if (!link) link = std::make_shared<Link>(process, events_, beat_interval_);
+  if (!link) link = make_link(process);
   return link;
 }
 
-std::pair<std::shared_ptr<Link>, bool> PeerLinks::find_or_add_reachable(const ProcessRef& process) {
+std::shared_ptr<Link> PeerLinks::find_or_add_reachable(const ProcessRef& process) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = links_.find(process.id); found != links_.end())
-    return {found->second, false};
+  if (const auto found = links_.find(process.id); found != links_.end()) return found->second;
   if (const auto dead = dead_.find(process.id); dead != dead_.end()) throw dead->second;
   if (process.address.port == 0)
     throw_error(ErrorCode::kUnavailable,
                 "{} is not connected and does not listen, so this process cannot connect to it",
                 process.name);
-  auto link = std::make_shared<Link>(process, events_, beat_interval_);
+  auto link = make_link(process);
   links_.emplace(process.id, link);
-  return {std::move(link), true};
+  return link;
+}
+
+std::shared_ptr<Link> PeerLinks::make_link(const ProcessRef& process) {
+  auto link = std::make_shared<Link>(process, events_, beat_interval_);
+  link->set_stream(next_stream());
+  return link;
 }
 
 void PeerLinks::notify_attached() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -36,9 +38,12 @@ class PeerLinks final {
 
   /// Returns the link to a process; adds one without a connection if there is none.
   std::shared_ptr<Link> find_or_add(const ProcessRef& process);
-  /// Like find_or_add(), for a caller that dials a new link: the flag is true then. Throws the
+  /// Like find_or_add(), for a caller that dials the link if Link::claim_dial() says so. Throws the
   /// reason of the process's death, or Error(kUnavailable) if the process does not listen.
-  std::pair<std::shared_ptr<Link>, bool> find_or_add_reachable(const ProcessRef& process);
+  std::shared_ptr<Link> find_or_add_reachable(const ProcessRef& process);
+
+  /// Returns a number for a stream of calls, larger than all earlier ones. See CallOrder.
+  std::uint64_t next_stream() { return ++last_stream_; }
 
   /// Wakes wait_attached(), after a link was attached.
   void notify_attached();
@@ -63,9 +68,13 @@ class PeerLinks final {
   std::vector<std::shared_ptr<Link>> take_all();
 
  private:
+  /// Returns a new link, whose stream is larger than those of earlier ones. The lock is held.
+  std::shared_ptr<Link> make_link(const ProcessRef& process);
+
   LinkEvents& events_;
   const Nanoseconds beat_interval_;
   const Dropped dropped_;
+  std::atomic<std::uint64_t> last_stream_{0};
 
   mutable Mutex mutex_;  // guards the members below
   mutable Condition attached_;

@@ -69,6 +69,18 @@ void PendingCalls::keep(const CallState& call, const Call& message, bool repeata
   slot->kept->repeatable = repeatable;
 }
 
+void PendingCalls::keep_in_tree(const CallState& call, const Call& message,
+                                std::shared_ptr<const std::vector<std::byte>> arguments,
+                                std::shared_ptr<const ActorAddress> destination, bool repeatable) {
+  keep(call, message, repeatable);
+  const std::lock_guard lock(mutex_);
+  CallSlot* const slot = find(call.id);
+  if (slot == nullptr || !slot->kept) return;
+  slot->kept->arguments = std::move(arguments);
+  slot->kept->destination = std::move(destination);
+  slot->kept->waits = false;
+}
+
 std::shared_ptr<const ActorAddress> PendingCalls::destination(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const CallSlot* const slot = find(id);
@@ -85,6 +97,7 @@ std::optional<Call> PendingCalls::message_to(std::uint64_t id, const ActorAddres
   if (*kept.destination != destination)
     kept.destination = std::make_shared<const ActorAddress>(destination);
   Call message = kept.message;
+  if (kept.arguments) message.arguments = *kept.arguments;
   message.actor = destination.actor;
   return message;
 }
@@ -96,9 +109,17 @@ PendingCalls::Resend PendingCalls::wait_to_resend(const CallState& call) {
   KeptMessage& kept = *slot->kept;
   // The loss of a process is reported more than once.
   if (kept.waits) return Resend::kWaitsAlready;
-  if (call.sent && (!kept.repeatable || ++kept.attempts > kMaxAttempts)) return Resend::kRefused;
+  // A generator is not repeated once it has yielded: its reader has used the values.
+  if (call.sent && (!kept.repeatable || call.yielded || ++kept.attempts > kMaxAttempts))
+    return Resend::kRefused;
   kept.waits = true;
   return Resend::kWaits;
+}
+
+std::shared_ptr<CallState> PendingCalls::find_call(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const CallSlot* const slot = find(id);
+  return slot == nullptr ? nullptr : slot->call;
 }
 
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
@@ -117,18 +138,42 @@ std::vector<PendingCalls::Taken> PendingCalls::take_if(Which which) {
 
 std::vector<PendingCalls::Taken> PendingCalls::take_all_of(ProcessId process) {
   const std::lock_guard lock(mutex_);
-  return take_if([&](const CallSlot& slot) { return slot.destination()->process.id == process; });
+  return take_if([&](const CallSlot& slot) {
+    // Calls to relay are no calls of their receiver. Those in them are.
+    return slot.destination()->process.id == process && slot.call->method != kRelayMethod;
+  });
 }
 
-std::vector<std::shared_ptr<CallState>> PendingCalls::sent_to(ProcessId process) {
+std::vector<PendingCalls::Taken> PendingCalls::take_all_of(const std::set<ActorKey>& actors) {
+  const std::lock_guard lock(mutex_);
+  return take_if(
+      [&](const CallSlot& slot) { return actors.contains(ActorKey::of(*slot.destination())); });
+}
+
+template <typename Which>
+std::vector<std::shared_ptr<CallState>> PendingCalls::sent_if(Which which) {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<CallState>> found;
   for (const CallSlot& slot : slots_)
-    if (slot.call && slot.call->sent && !(slot.kept && slot.kept->waits) &&
-        slot.destination()->process.id == process)
+    if (slot.call && slot.call->sent && !(slot.kept && slot.kept->waits) && which(slot))
       found.push_back(slot.call);
   std::ranges::sort(found, {}, &CallState::sequence);
   return found;
+}
+
+std::vector<std::shared_ptr<CallState>> PendingCalls::sent_to(ProcessId process) {
+  return sent_if([&](const CallSlot& slot) { return slot.destination()->process.id == process; });
+}
+
+std::vector<std::shared_ptr<CallState>> PendingCalls::sent_to(const std::set<ActorKey>& actors) {
+  return sent_if(
+      [&](const CallSlot& slot) { return actors.contains(ActorKey::of(*slot.destination())); });
+}
+
+std::shared_ptr<CallState> PendingCalls::kept_call(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const CallSlot* const slot = find(id);
+  return slot == nullptr || !slot->kept ? nullptr : slot->call;
 }
 
 std::vector<PendingCalls::Taken> PendingCalls::take_all() {

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "actors/call/pending.h"
 #include "actors/message/message.h"
+#include "actors/system/internal/relocations.h"
 #include "core/base/thread.h"
 
 namespace weft::actors {
@@ -19,6 +21,11 @@ class PendingCalls final {
   bool add(const std::shared_ptr<CallState>& call);
   /// Keeps the message of a call that can be sent again. `repeatable`: even if it may have run.
   void keep(const CallState& call, const Call& message, bool repeatable);
+  /// Like keep(), for a call that travels a tree now. Its message has no arguments: they are
+  /// shared.
+  void keep_in_tree(const CallState& call, const Call& message,
+                    std::shared_ptr<const std::vector<std::byte>> arguments,
+                    std::shared_ptr<const ActorAddress> destination, bool repeatable);
   /// Returns the address to which a call was sent last; null if the call is not there.
   std::shared_ptr<const ActorAddress> destination(std::uint64_t id);
   /// Takes a waiting call to its destination: returns the message to send. nullopt if the call does
@@ -27,6 +34,8 @@ class PendingCalls final {
   enum class Resend : std::uint8_t { kRefused, kWaits, kWaitsAlready };
   /// Lets a call that was lost with its process wait for another one, if it may be sent again.
   Resend wait_to_resend(const CallState& call);
+  /// Returns a call; null if it is not there.
+  std::shared_ptr<CallState> find_call(std::uint64_t id);
   /// Removes and returns a call; null if it is not there.
   std::shared_ptr<CallState> take(std::uint64_t id);
   /// Call that was removed, and the address to which it was sent last.
@@ -34,9 +43,13 @@ class PendingCalls final {
     std::shared_ptr<CallState> call;
     std::shared_ptr<const ActorAddress> destination;
   };
+  /// Returns a call that can be sent again; null if it is not there, or is no such call.
+  std::shared_ptr<CallState> kept_call(std::uint64_t id);
   std::vector<Taken> take_all_of(ProcessId process);
+  std::vector<Taken> take_all_of(const std::set<ActorKey>& actors);
   /// Returns the calls that have left for a process, in the order in which they were made.
   std::vector<std::shared_ptr<CallState>> sent_to(ProcessId process);
+  std::vector<std::shared_ptr<CallState>> sent_to(const std::set<ActorKey>& actors);
   std::vector<Taken> take_all();
   /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting();
@@ -54,6 +67,7 @@ class PendingCalls final {
   struct KeptMessage {
     Call message;
     std::shared_ptr<const ActorAddress> destination;
+    std::shared_ptr<const std::vector<std::byte>> arguments = nullptr;  ///< Null: in `message`.
     bool waits = true;  ///< The message is to be sent.
     bool repeatable = false;
     int attempts = 1;
@@ -75,6 +89,8 @@ class PendingCalls final {
   Taken clear(CallSlot& slot);
   template <typename Which>
   std::vector<Taken> take_if(Which which);
+  template <typename Which>
+  std::vector<std::shared_ptr<CallState>> sent_if(Which which);
 
   mutable Mutex mutex_;  // guards the members below
   std::vector<CallSlot> slots_;

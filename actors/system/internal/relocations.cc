@@ -43,6 +43,17 @@ ActorAddress Relocations::last_known(const ActorAddress& address) const {
   }
 }
 
+std::optional<ActorAddress> Relocations::settled(const ActorAddress& address) const {
+  const std::lock_guard lock(mutex_);
+  ActorAddress now = address;
+  while (true) {
+    const auto found = restarts_.find(ActorKey::of(now));
+    if (found == restarts_.end()) return now;
+    if (!found->second.end || !found->second.end->ok()) return std::nullopt;
+    now = found->second.end->value();
+  }
+}
+
 bool Relocations::begin(const ActorKey& actor) {
   const std::lock_guard lock(mutex_);
   return restarts_.try_emplace(actor).second;

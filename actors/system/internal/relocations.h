@@ -60,6 +60,8 @@ class Relocations final {
   std::optional<ActorAddress> current(const ActorAddress& address, Waiting waiting);
   /// Returns the present address, or the last one if a restart is under way or the actor is lost.
   ActorAddress last_known(const ActorAddress& address) const;
+  /// Returns the present address; nullopt if a restart is under way or the actor is lost.
+  std::optional<ActorAddress> settled(const ActorAddress& address) const;
   /// Begins a restart, as a call has failed. Returns false if it has begun, or has ended, before.
   bool begin(const ActorKey& actor);
   /// Begins a restart, as the process that restarts the actor says so. withdraw() then has no

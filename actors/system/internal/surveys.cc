@@ -85,7 +85,7 @@ ProcessSurvey Surveys::survey_itself() const {
   }
   for (const auto& host : actors_.all()) survey.actors.push_back(host->survey(now));
   for (const auto& call : calls_.waiting()) {
-    if (call->method == kSurveyMethod) continue;
+    if (call->method == kSurveyMethod || call->method == kRelayMethod) continue;
     if (survey.calls.size() == kMaxCalls) {
       ++survey.more_calls;
       continue;

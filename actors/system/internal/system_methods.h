@@ -21,6 +21,23 @@ enum class SystemMethod : std::uint32_t {
   kSurvey = 4,
   kLocate = 5,  ///< Argument: a lost ActorAddress; answered by its owner with the present one.
   kExited = 6,  ///< Argument: ActorExit; sent one-way to the owner of an actor that ended itself.
+  // Calls that travel a tree: relay_messages.h. The last three are one-way.
+  kRelay = 7,
+  kRelayChunk = 8,
+  kRelayCancel = 9,
+  kRelayResults = 10,
+  kDecide = 11,      ///< Argument: DecisionRequest; answered with an encoded OnFailure.
+  kStopActors = 12,  ///< Argument: StopRequest; answered when the actors have ended.
+};
+
+/// Actors of one mesh that their process stops, though it goes on. Arguments of kStopActors.
+struct StopRequest {
+  std::string mesh;    ///< All its actors that the caller owns, or whose owner is not connected.
+  ActorId actor = {};  ///< If not 0: this one alone.
+  /// True if another incarnation follows: calls that were not started wait for it.
+  bool is_restart = false;
+  static constexpr auto fields =
+      weft::fields(&StopRequest::mesh, &StopRequest::actor, &StopRequest::is_restart);
 };
 
 /// Arguments of a spawn: a call of actor 0, method kSpawn.
@@ -47,6 +64,15 @@ struct ActorExit {
   static constexpr auto fields = weft::fields(&ActorExit::actor, &ActorExit::reason);
 };
 
+/// Question to an actor's decider, added by Context::add_decider().
+struct DecisionRequest {
+  ActorId actor;
+  std::uint64_t decider = 0;
+  std::vector<std::byte> incident;  ///< Encoded Incident.
+  static constexpr auto fields =
+      weft::fields(&DecisionRequest::actor, &DecisionRequest::decider, &DecisionRequest::incident);
+};
+
 /// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation
 /// counts.
 struct TokenMessage {
@@ -57,6 +83,8 @@ struct TokenMessage {
 
 /// Method name of survey calls, which surveys do not list.
 inline constexpr const char* kSurveyMethod = "survey";
+/// Method name of the calls to relays, which surveys do not list either.
+inline constexpr const char* kRelayMethod = "relay";
 
 /// Returns a call of actor 0. It is urgent, as the system has no mailbox, and so no credit.
 inline Call system_call(SystemMethod method, std::vector<std::byte> arguments) {

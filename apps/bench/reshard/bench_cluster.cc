@@ -11,7 +11,8 @@ void BenchCluster::restart(std::size_t index) {
   hosts_[index].reset();
   const std::string name = TestCluster::host_name(index);
   hosts_[index].emplace(cluster_.cluster().spawn<ReshardHost>(
-      "reshard_" + name, {{"host", 1}}, actors::SpawnOptions{.place = {{name}}}));
+      "reshard_" + name, {{"host", 1}},
+      actors::SpawnOptions{.place = {{name}}, .needs = {.devices = 1}}));
 }
 
 }  // namespace weft::apps

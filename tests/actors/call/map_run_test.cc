@@ -20,6 +20,7 @@ using ErrorSource = CallState::ErrorSource;
 class NoSystem final : public CallOwner {
  public:
   void withdraw(const CallState&) override {}
+  void pull(const CallState&, std::uint64_t, std::uint64_t) override {}
   bool resend(const std::shared_ptr<CallState>&, const Error&) override { return false; }
   DecodeContext* decode_context() override { return nullptr; }
 };

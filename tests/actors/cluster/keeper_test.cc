@@ -28,11 +28,11 @@ SystemOptions head_options() {
   return options;
 }
 
-KeptActors on_host_a(const std::string& name) {
-  KeptActors actors;
-  actors.name = name;
+SpawnDescription on_host_a(const std::string& name) {
+  SpawnDescription actors;
+  actors.mesh.mesh = name;
   actors.interface = {"test.counter", 1, 7};
-  actors.hosts = {"a"};
+  actors.mesh.hosts = {"a"};
   return actors;
 }
 

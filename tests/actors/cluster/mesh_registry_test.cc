@@ -31,10 +31,25 @@ TEST(MeshRegistry, KnowsTheDeviceOfEachRank) {
               ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
   EXPECT_EQ(registry.describe_device({"front", 1}, 1), "b device 1 (pid 101)");
   EXPECT_EQ(registry.describe_device({"front", 1}, 2), "an unknown device");
-  EXPECT_EQ(registry.find(ProcessId(8))->device.rank, 1u);
-  EXPECT_EQ(registry.find(ProcessId(8))->mesh, (MeshKey{"front", 1}));
-  EXPECT_FALSE(registry.find(ProcessId(9)));
+  ASSERT_EQ(registry.find(ProcessId(8)).size(), 1u);
+  EXPECT_EQ(registry.find(ProcessId(8))[0].device.rank, 1u);
+  EXPECT_EQ(registry.find(ProcessId(8))[0].mesh, (MeshKey{"front", 1}));
+  EXPECT_THAT(registry.find(ProcessId(9)), ::testing::IsEmpty());
   EXPECT_TRUE(registry.missing_ranks({"front", 1}).empty());
+}
+
+TEST(MeshRegistry, FindsEachMeshWithActorsInASharedProcess) {
+  MeshRegistry registry;
+  MeshProcesses first = mesh_of({"first", 1}, {"a", "a"}, 7);
+  first.processes[1].process.id = ProcessId(7);
+  for (DeviceProcess& process : first.processes) process.place.device = kNoDevice;
+  registry.add_if([] { return true; }, first);
+  registry.add_if([] { return true; }, mesh_of({"second", 1}, {"a"}, 7));
+  const auto members = registry.find(ProcessId(7));
+  ASSERT_EQ(members.size(), 2u) << "one of each mesh";
+  EXPECT_EQ(members[0].mesh.name, "first");
+  EXPECT_EQ(members[1].mesh.name, "second");
+  EXPECT_EQ(registry.describe_device({"first", 1}, 0), "a (pid 100)");
 }
 
 TEST(MeshRegistry, AnEpochReplacesTheFormer) {

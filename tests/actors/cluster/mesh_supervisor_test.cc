@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 /// Cluster in which process 10 * rank + incarnation runs the actor of a rank.
 class FakeActions final : public SupervisorActions {
  public:
-  Renewed renew(const MeshKey& key, const MeshShape&, const MeshPlacement&,
+  Renewed renew(const MeshKey& key, const MeshShape&, const SpawnOptions&,
                 const std::set<std::uint32_t>& broken) override {
     const std::lock_guard lock(mutex);
     renewals.push_back(broken);
@@ -34,16 +34,23 @@ class FakeActions final : public SupervisorActions {
       missing.pop_front();
       renewed.problem = problem;
     }
-    for (const std::uint32_t rank : broken) ++incarnation.at(rank);
+    if (!shares)
+      for (const std::uint32_t rank : broken) ++incarnation.at(rank);
+    renewed.has_lost_all = lost_all;
     for (std::uint32_t rank = 0; rank < incarnation.size(); ++rank)
       renewed.processes.push_back(process_of(rank));
     return renewed;
   }
   SpawnedActors respawn(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
-                        const RestartInfo& info) override {
+                        const RestartInfo& info, const std::set<std::uint32_t>& again) override {
     const std::lock_guard lock(mutex);
     infos.push_back(info);
+    spawned_again.push_back(again);
     respawned.push_back(processes);
+    for (std::size_t rank = 0; rank < processes.size(); ++rank)
+      if (processes[rank].id != actors.addresses[rank]->process.id &&
+          !childless.contains(actors.addresses[rank]->label))
+        with_children.push_back(actors.addresses[rank]->label);
     if (!constructor_errors.empty()) {
       const Error error = constructor_errors.front();
       constructor_errors.pop_front();
@@ -54,6 +61,10 @@ class FakeActions final : public SupervisorActions {
       now.addresses[rank] = std::make_shared<const ActorAddress>(
           ActorAddress{processes[rank], ActorId(1), "unit" + std::to_string(rank)});
     return now;
+  }
+  void end_children(const std::vector<ActorAddress>& parents) override {
+    const std::lock_guard lock(mutex);
+    for (const ActorAddress& parent : parents) childless.insert(parent.label);
   }
   void restart_begins(const ActorAddress& actor) override {
     const std::lock_guard lock(mutex);
@@ -128,9 +139,14 @@ class FakeActions final : public SupervisorActions {
   std::deque<Error> constructor_errors;
   std::set<std::string> exited;  ///< Labels of actors that ended themselves.
   mutable int questions = 0;     ///< Number of questions whether an actor ended itself.
+  bool shares = false;           ///< True if processes that live are not replaced.
+  bool lost_all = false;         ///< See Renewed::has_lost_all.
+  std::vector<std::set<std::uint32_t>> spawned_again;
   std::vector<std::vector<ProcessRef>> respawned;
   std::vector<RestartInfo> infos;
   std::vector<std::string> begun, lost, ended, given_up, reports;
+  std::set<std::string> childless;         ///< Labels of actors whose children were stopped.
+  std::vector<std::string> with_children;  ///< Actors that were replaced before that.
 };
 
 const MeshKey kFirst{"units", 1};
@@ -141,7 +157,7 @@ TEST(MeshSupervisor, LeavesMeshesWithoutAPolicyAlone) {
   EXPECT_FALSE(supervisor.failed(actions.death_of(0, 1)));
   EXPECT_FALSE(supervisor.supervises(kFirst));
   supervisor.end(kFirst);
-  EXPECT_EQ(supervisor.forget(kFirst), std::nullopt);
+  EXPECT_EQ(supervisor.present_key(kFirst), std::nullopt);
 }
 
 TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
@@ -153,12 +169,97 @@ TEST(MeshSupervisor, RestartsTheRanksOfThePolicy) {
     EXPECT_TRUE(supervisor.failed(actions.death_of(1, 1)));
     EXPECT_TRUE(actions.restarted(1));
     supervisor.end(kFirst);
-    EXPECT_EQ(supervisor.forget(kFirst), (MeshKey{"units", 2}));
+    EXPECT_EQ(supervisor.present_key(kFirst), (MeshKey{"units", 2}));
+    EXPECT_THAT(actions.with_children, IsEmpty()) << "children end before the next incarnation";
+    EXPECT_EQ(actions.childless, std::set(actions.begun.begin(), actions.begun.end()));
     return actions.begun;
   };
   EXPECT_THAT(begun_under(one_for_one), ElementsAre("unit1"));
   EXPECT_THAT(begun_under(one_for_all), ElementsAre("unit0", "unit1", "unit2"));
   EXPECT_THAT(begun_under(rest_for_one), ElementsAre("unit1", "unit2"));
+}
+
+TEST(MeshSupervisor, ActorsInSharedProcessesAreSpawnedAgainThoughTheirProcessesLive) {
+  FakeActions actions;
+  actions.shares = true;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.on_failure = rest_for_one, .restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
+  const MeshFailure death = actions.death_of(1, 1);
+  actions.incarnation[1] = 1;  // the head replaces it with the next renewal
+  actions.missing = {{1}};
+  actions.constructor_errors = {Error(ErrorCode::kInternal, "not yet")};
+  ASSERT_TRUE(supervisor.failed(death));
+  ASSERT_TRUE(actions.restarted(1));
+  supervisor.end(kFirst);
+  const std::set<std::uint32_t> both{1, 2};
+  EXPECT_THAT(actions.spawned_again, ElementsAre(both, both))
+      << "neither a lack of processes nor a constructor that throws loses a rank";
+}
+
+TEST(MeshSupervisor, AllActorsAreSpawnedAgainIfTheHeadHasReleasedTheMesh) {
+  FakeActions actions;
+  actions.shares = actions.lost_all = true;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
+  actions.exited = {"unit2"};
+  ASSERT_TRUE(supervisor.failed(actions.death_of(1, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  supervisor.end(kFirst);
+  EXPECT_THAT(actions.spawned_again, ElementsAre(std::set<std::uint32_t>{0, 1}));
+  EXPECT_THAT(actions.childless, ElementsAre("unit0", "unit1"))
+      << "also of an actor whose process lives";
+}
+
+TEST(MeshSupervisor, ALostActorLeavesItsNeighboursInTheProcessAlone) {
+  FakeActions actions;
+  actions.shares = true;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 5});
+  SpawnedActors adopted = actions.actors();
+  for (auto& actor : adopted.addresses)
+    actor = std::make_shared<const ActorAddress>(
+        ActorAddress{actions.process_of(0), actor->actor, actor->label});
+  adopted.addresses[1] =
+      std::make_shared<const ActorAddress>(ActorAddress{actions.process_of(0), kNoActor, "unit1"});
+  supervisor.begin(kFirst, adopted);
+  ASSERT_TRUE(supervisor.failed(actions.death_of(0, 1)));
+  ASSERT_TRUE(actions.restarted(1));
+  supervisor.end(kFirst);
+  EXPECT_THAT(actions.begun, ElementsAre("unit1"));
+  EXPECT_THAT(actions.spawned_again, ElementsAre(std::set<std::uint32_t>{1}));
+}
+
+TEST(MeshSupervisor, AMeshThatIsBeingReleasedTakesNoReportsOfTheNextOneOfItsName) {
+  FakeActions actions;
+  MeshSupervisor supervisor(actions);
+  supervisor.add(kFirst, {.restarts = 5});
+  supervisor.begin(kFirst, actions.actors());
+  supervisor.end(kFirst);
+  const MeshKey next{kFirst.name, kFirst.epoch + 1};
+  supervisor.add(next, {.restarts = 5});
+  supervisor.begin(next, actions.actors());
+  EXPECT_TRUE(supervisor.failed(actions.death_of(1, kFirst.epoch)));
+  EXPECT_TRUE(supervisor.failed(actions.death_of(2, next.epoch)));
+  EXPECT_TRUE(actions.restarted(1));
+  EXPECT_EQ(supervisor.present_key(kFirst), kFirst);
+  supervisor.forget(kFirst);
+  EXPECT_EQ(supervisor.present_key(kFirst), std::nullopt);
+  EXPECT_TRUE(supervisor.supervises(next));
+  supervisor.end(next);
+  EXPECT_THAT(actions.begun, ElementsAre("unit2"));
+}
+
+TEST(SpawnOptions, ActorsWithoutDevicesEscalateUnlessRestartsAreAllowed) {
+  EXPECT_TRUE(SpawnOptions().supervised());
+  EXPECT_EQ(SpawnOptions().policy(), escalate);
+  EXPECT_EQ(SpawnOptions{.restarts = 1}.policy(), one_for_one);
+  EXPECT_TRUE(SpawnOptions().shares_processes());
+  EXPECT_FALSE(SpawnOptions{.process = ActorProcess::kOwn}.shares_processes());
+  const SpawnOptions trainer{.needs = {.devices = 1}};
+  EXPECT_FALSE(trainer.supervised()) << "the failure scope of the cluster counts";
+  EXPECT_FALSE(trainer.shares_processes());
 }
 
 TEST(MeshSupervisor, RestartsNoActorThatHasEndedItself) {
@@ -359,7 +460,7 @@ TEST(MeshSupervisor, AMeshThatIsStoppedDuringARestartEndsIt) {
   EXPECT_THAT(actions.lost, testing::Each(HasSubstr("was stopped while it was restarted")));
   EXPECT_THAT(actions.given_up, IsEmpty()) << "its owner knows";
   EXPECT_TRUE(supervisor.failed(actions.death_of(1, 2))) << "deaths are ignored";
-  EXPECT_TRUE(supervisor.forget(kFirst));
+  supervisor.forget(kFirst);
   EXPECT_FALSE(supervisor.failed(actions.death_of(1, 2))) << "it is not supervised any more";
 }
 
@@ -369,7 +470,7 @@ TEST(MeshSupervisor, AStopTellsWaitingCalls) {
   supervisor.add(kFirst, {.restarts = 3});
   supervisor.begin(kFirst, actions.actors());
   supervisor.end(kFirst);
-  EXPECT_EQ(supervisor.forget(kFirst), kFirst);
+  EXPECT_EQ(supervisor.present_key(kFirst), kFirst);
   EXPECT_EQ(actions.ended, std::vector<std::string>(3, "units was stopped by its owner"));
 }
 

@@ -40,7 +40,7 @@ class HostTableTest : public ::testing::Test, private HostObserver {
   System system{test::system_options("head")};
   ManualClock clock;
   StateStore store{scratch.path()};
-  DeviceAllocator devices;
+  ResourceAllocator devices;
   std::vector<std::string> events, heard;
   EventLog log{store, [this](const ClusterEvent& event) { events.push_back(event.text); }};
   HostTable table{system, clock, std::chrono::seconds(60), store, devices, log, *this};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/actors/head/recorded_owners.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::actors {
@@ -12,28 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr ProcessId kOwner{9}, kNextOwner{10}, kAgentOfA{7}, kStranger{8};
-
-/// Owners of which kOwner is registered as "run r". Records the notifications.
-class Owners final : public MeshOwners {
- public:
-  std::optional<std::uint64_t> registration(ProcessId process) const override {
-    return process == kOwner ? std::optional<std::uint64_t>(1) : std::nullopt;
-  }
-  std::string name_of(ProcessId process) const override { return process == kOwner ? "run r" : ""; }
-  std::optional<ProcessRef> process_of(ProcessId) const override { return std::nullopt; }
-  bool is_keeper(ProcessId) const override { return false; }
-  bool any_away() const override { return false; }
-  void notify_mesh_failed(ProcessId owner, const MeshFailure& failure) override {
-    if (owner == kOwner) failures.push_back(failure);
-  }
-  void record_devices(ProcessId, const std::vector<RunDevice>& added) override {
-    devices.insert(devices.end(), added.begin(), added.end());
-  }
-
-  std::vector<MeshFailure> failures;
-  std::vector<RunDevice> devices;
-};
+using test::kOwner;
+constexpr ProcessId kNextOwner{10}, kAgentOfA{7}, kStranger{8};
 
 /// Table with the mesh `front` of two ranks, on the hosts a and b.
 class MeshTableTest : public ::testing::Test {
@@ -74,10 +55,10 @@ class MeshTableTest : public ::testing::Test {
   const test::ScratchFolder scratch;
   ManualClock clock;
   StateStore store{scratch.path()};
-  DeviceAllocator devices;
+  ResourceAllocator devices;
   std::vector<std::string> logged;
   EventLog log{store, [this](const ClusterEvent& event) { logged.push_back(event.text); }};
-  Owners owners;
+  test::RecordedOwners owners;
   MeshTable table{clock, store, devices, log, owners};
 };
 

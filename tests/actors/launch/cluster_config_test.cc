@@ -24,6 +24,28 @@ TEST(ClusterConfig, ReadsHostsInOrder) {
   EXPECT_EQ(config.hosts[1].devices, 1u);
 }
 
+TEST(ClusterConfig, ReadsTheResourcesAndLabelsOfHosts) {
+  const auto document = ConfigDocument::parse(
+      "hosts: [{name: a, cpus: 7.5, memory: 2GiB, resources: {licence: 2}, labels: {zone: b}}, "
+      "{name: c}]\n",
+      "f", {});
+  const ClusterConfig config = parse_cluster(document.root());
+  EXPECT_EQ(config.hosts.at(0).capacity,
+            (HostCapacity{7.5, std::uint64_t{2} << 30, {{"licence", 2}}, {{"zone", "b"}}}));
+  EXPECT_EQ(config.hosts.at(1).capacity, HostCapacity());
+  const auto refused = [](const std::string& keys) {
+    const auto wrong = ConfigDocument::parse("hosts: [{name: a, " + keys + "}]\n", "f", {});
+    return test::error_message(ErrorCode::kInvalidConfig, [&] { parse_cluster(wrong.root()); });
+  };
+  EXPECT_THAT(refused("resources: {memory: 2}"),
+              HasSubstr("'memory' is a resource of each host; give it as --memory"));
+  EXPECT_THAT(refused("resources: {licence: 0}"), HasSubstr("a number of 'licence' from 0.001"));
+  EXPECT_THAT(refused("labels: {zone: a b}"),
+              HasSubstr("the value of label zone: expected a name"));
+  EXPECT_THAT(refused("labels: {../x: a}"), HasSubstr("the key of a label: expected a name"));
+  EXPECT_THAT(refused("cpus: 0"), HasSubstr("hosts[0].cpus"));
+}
+
 TEST(ClusterConfig, LeavesTheKeysAboutDevicesToAnotherReader) {
   const auto document =
       ConfigDocument::parse("cluster: {device: cuda, threads_per_device: 3}\n", "f", {});
@@ -61,6 +83,18 @@ TEST(ClusterConfig, CapsTheMemoryOfDeviceProcesses) {
   EXPECT_EQ(refused("memory: 8MiB"),
             "f:1:19: cluster.memory: expected a size of at least 16 MiB for each device process, "
             "or 0 for no limit, found 8 MiB");
+}
+
+TEST(ClusterConfig, LimitsTheMemoryOfObjects) {
+  const auto objects = [](const std::string& text) {
+    const auto document = ConfigDocument::parse("cluster: {" + text + "}\n", "f", {});
+    return parse_cluster(document.root().at("cluster")).objects;
+  };
+  EXPECT_EQ(objects("objects: 1GiB"), std::uint64_t{1} << 30);
+  EXPECT_EQ(objects(""), 0u) << "a share of the available memory";
+  EXPECT_EQ(test::error_message(ErrorCode::kInvalidConfig, [&] { objects("objects: many"); }),
+            "f:1:20: cluster.objects: expected a size with its unit, such as 64KiB, 1.5GiB, found "
+            "'many'");
 }
 
 TEST(ClusterConfig, ReportsAllProblemsAtOnce) {

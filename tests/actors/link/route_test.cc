@@ -20,6 +20,8 @@ class NotedRoute final : public Route {
   }
   void reply(Reply, bool) override {}
   void grant(const Credit&) override {}
+  void send_values(Values) override {}
+  void run_soon(std::function<void()>) override {}
   ProcessRef peer() const override { return peer_; }
 
  protected:
@@ -37,6 +39,7 @@ class NotedRoute final : public Route {
 class NoOwner final : public CallOwner {
  public:
   void withdraw(const CallState&) override {}
+  void pull(const CallState&, std::uint64_t, std::uint64_t) override {}
   bool resend(const std::shared_ptr<CallState>&, const Error&) override { return false; }
   DecodeContext* decode_context() override { return nullptr; }
 };

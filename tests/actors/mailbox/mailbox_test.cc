@@ -13,6 +13,8 @@ class FakeRoute final : public ReturnRoute {
  public:
   void reply(Reply, bool) override {}
   void grant(const Credit&) override {}
+  void send_values(Values) override {}
+  void run_soon(std::function<void()>) override {}
   ProcessRef peer() const override { return peer_; }
 
  private:
@@ -32,6 +34,46 @@ Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, b
 Mailbox::Refusal push(Mailbox& mailbox, Envelope made) { return mailbox.push(made); }
 std::uint64_t next_id(Mailbox& mailbox, Mailbox::Ordinary ordinary = Mailbox::Ordinary::kAll) {
   return std::get<Envelope>(mailbox.next(ordinary)).call.id;
+}
+
+TEST(Mailbox, WhatIsResumedLaterComesAfterOtherWorkButAlternatesWithOrdinaryCalls) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  int frame = 0;
+  const auto resumed = [&] {
+    const auto item = mailbox.next(Mailbox::Ordinary::kAll);
+    return std::get<Resumption>(item).frame == &frame;
+  };
+  mailbox.resume_later({nullptr, &frame});
+  mailbox.resume_later({nullptr, &frame});
+  for (std::uint64_t id = 1; id <= 3; ++id) push(mailbox, envelope(route, id));
+  push(mailbox, envelope(route, 4, true));
+  EXPECT_TRUE(mailbox.has_more());
+  EXPECT_EQ(next_id(mailbox), 4u);
+  EXPECT_EQ(next_id(mailbox), 1u);
+  EXPECT_TRUE(resumed());
+  EXPECT_EQ(next_id(mailbox), 2u);
+  EXPECT_TRUE(resumed());
+  EXPECT_EQ(next_id(mailbox), 3u);
+  EXPECT_FALSE(mailbox.has_more());
+  mailbox.resume_later({nullptr, &frame});
+  push(mailbox, envelope(route, 5));
+  EXPECT_TRUE(mailbox.try_next(Mailbox::Ordinary::kNone)) << "the call cannot start";
+  EXPECT_FALSE(mailbox.try_next(Mailbox::Ordinary::kNone));
+}
+
+TEST(Mailbox, KnowsThatTheSenderOfTheLastCallWasRemoved) {
+  const auto route = std::make_shared<FakeRoute>(), other = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  push(mailbox, envelope(route, 1));
+  EXPECT_EQ(next_id(mailbox), 1u);
+  mailbox.remove_sender(other.get());
+  EXPECT_FALSE(mailbox.last_lost_its_sender());
+  mailbox.remove_sender(route.get());
+  EXPECT_TRUE(mailbox.last_lost_its_sender());
+  push(mailbox, envelope(other, 2));
+  EXPECT_EQ(next_id(mailbox), 2u);
+  EXPECT_FALSE(mailbox.last_lost_its_sender());
 }
 
 TEST(Mailbox, OrdinaryCallsComeInOrderAndUrgentOnesFirst) {
@@ -138,6 +180,28 @@ TEST(Mailbox, TheWindowIsSharedAmongSendersAndTheSumStaysWithinTheLimit) {
   for (const auto& report : reports) sum += report.credit.window_messages;
   EXPECT_LE(sum, 1000u);
   EXPECT_EQ(reports[0].credit.consumed_messages, 2u);
+}
+
+TEST(Mailbox, ARouteThatNeedsNoCreditIsNoSender) {
+  struct LimitedElsewhere final : ReturnRoute {
+    void reply(Reply, bool) override {}
+    void grant(const Credit&) override {}
+    bool needs_credit() const override { return false; }
+    void send_values(Values) override {}
+    void run_soon(std::function<void()>) override {}
+    ProcessRef peer() const override { return {}; }
+  };
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  ASSERT_EQ(push(mailbox, envelope(route, 1)), Mailbox::Refusal::kNone);
+  const auto alone = mailbox.request_report(route.get());
+  for (std::uint64_t id = 2; id < 40; ++id) {
+    const auto other = std::make_shared<LimitedElsewhere>();
+    ASSERT_EQ(push(mailbox, envelope(other, id)), Mailbox::Refusal::kNone);
+    EXPECT_EQ(mailbox.request_report(other.get()), std::nullopt);
+  }
+  EXPECT_EQ(mailbox.request_report(route.get())->window_messages, alone->window_messages);
+  for (std::uint64_t id = 1; id < 40; ++id) EXPECT_EQ(next_id(mailbox), id);
 }
 
 TEST(Mailbox, CancelTakesAWaitingCallOutAndCountsItAsConsumed) {

@@ -69,6 +69,12 @@ TEST(Message, EveryKindComesBackEqual) {
                             encode_call(call_of(size), sink);
                           })).bytes()),
               call_of(size));
+    Call numbered = call_of(size);
+    numbered.order = {7, 12, CallOrder::Kind::kResent};
+    EXPECT_EQ(decode_call(Aligned(collect([&](const ByteSink& sink) {
+                            encode_call(numbered, sink);
+                          })).bytes()),
+              numbered);
     const Reply reply{5, payload(size)};
     EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) {
                              encode_reply(reply, sink);
@@ -94,6 +100,21 @@ TEST(Message, EveryKindComesBackEqual) {
             (Goodbye{"done", true}));
 }
 
+TEST(Message, ValuesAndPullsOfGeneratorsComeBackEqual) {
+  for (const std::size_t count : {0u, 1u, 16u, 1000u}) {
+    Values values{7, {}};
+    for (std::size_t i = 0; i < count; ++i) values.values.push_back(payload(i * 13 % 200));
+    EXPECT_EQ(decode_values(Aligned(collect([&](const ByteSink& sink) {
+                              encode_values(values, sink);
+                            })).bytes()),
+              values);
+  }
+  const Pull pull{7, ActorId(3), 20, 4000};
+  EXPECT_EQ(
+      decode_pull(Aligned(collect([&](const ByteSink& sink) { encode_pull(pull, sink); })).bytes()),
+      pull);
+}
+
 TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
   constexpr std::uint64_t kSeed = 99;
   SCOPED_TRACE(kSeed);
@@ -101,6 +122,9 @@ TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
   const std::vector<std::vector<std::byte>> good{
       collect([](const ByteSink& sink) { encode_hello(introduction(), sink); }),
       collect([](const ByteSink& sink) { encode_call(call_of(40), sink); }),
+      collect([](const ByteSink& sink) {
+        encode_values({7, {payload(9), payload(40)}}, sink);
+      }),
       collect([](const ByteSink& sink) {
         encode_reply({6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")},
                      sink);
@@ -111,6 +135,8 @@ TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
       [](std::span<const std::byte> bytes) { (void)decode_call(bytes); },
       [](std::span<const std::byte> bytes) { (void)decode_reply(bytes); },
       [](std::span<const std::byte> bytes) { (void)decode_credit(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_values(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_pull(bytes); },
       [](std::span<const std::byte> bytes) { (void)decode_reject(bytes); },
       [](std::span<const std::byte> bytes) { (void)decode_goodbye(bytes); }};
   int errors = 0;

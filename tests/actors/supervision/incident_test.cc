@@ -49,6 +49,22 @@ TEST(Incident, OnOneLineItHasNoLog) {
       "worker0 device 1 (front[tensor=1], pid 4122) is lost: its agent (pid 7) died: SIGKILL");
 }
 
+TEST(Incident, AProcessWithoutADeviceIsNamedByItsHost) {
+  ProcessFailure dead = failure(1, true, 9, 0);
+  dead.device = kNoDevice;
+  EXPECT_EQ(dead.place(), "worker0");
+  EXPECT_EQ(dead.summary(), "worker0 (front[tensor=1], pid 4122) died: SIGKILL");
+  EXPECT_EQ((Incident{"front", 3, {dead}, 0}).summary(), "worker0 (pid 4122) died: SIGKILL");
+}
+
+TEST(Incident, ActorsOfTheSameProcessAreNoConsequence) {
+  ProcessFailure dead = failure(0, true, 9, 0), neighbour = dead, other = failure(2, true, 9, 0);
+  dead.device = neighbour.device = other.device = kNoDevice;
+  const std::string text = Incident{"front", 3, {dead, neighbour, other}, 0}.describe();
+  EXPECT_THAT(text, ::testing::HasSubstr("\n  (1 more actor of mesh front ran in this process)\n  "
+                                         "(1 more process of mesh front failed as a consequence)"));
+}
+
 TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
   ProcessFailure dead = failure(1, true, SIGKILL, 0);
   dead.evidence.oom_kills = 1;

@@ -12,6 +12,8 @@ class NoEvents final : public LinkEvents {
   void on_call(Link&, Call) override {}
   void on_reply(Link&, Reply) override {}
   void on_cancel(Link&, std::uint64_t) override {}
+  void on_values(Link&, Values) override {}
+  void on_pull(Link&, const Pull&) override {}
   void on_credit_request(Link&, ActorId) override {}
   void on_ended(Link&, EndCause, const Error&) override {}
 };
@@ -30,9 +32,12 @@ struct PeerLinksTest : testing::Test {
 };
 
 TEST_F(PeerLinksTest, ANewLinkIsDialledByTheFirstCallerOnly) {
-  const auto [link, is_new] = links.find_or_add_reachable(process(1));
-  EXPECT_TRUE(is_new);
-  EXPECT_EQ(links.find_or_add_reachable(process(1)), (std::pair(link, false)));
+  const auto link = links.find_or_add_reachable(process(1));
+  EXPECT_FALSE(link->is_dialled());
+  EXPECT_TRUE(link->claim_dial());
+  EXPECT_EQ(links.find_or_add_reachable(process(1)), link);
+  EXPECT_FALSE(link->claim_dial());
+  EXPECT_TRUE(link->is_dialled());
   EXPECT_EQ(links.find(ProcessId(1)), link);
   EXPECT_FALSE(links.is_attached(ProcessId(1)));
 }
@@ -41,7 +46,7 @@ TEST_F(PeerLinksTest, AProcessThatDoesNotListenCannotBeDialledButItsLinkIsFound)
   EXPECT_EQ(test::error_of([&] { links.find_or_add_reachable(process(1, 0)); }).message(),
             "process 1 is not connected and does not listen, so this process cannot connect to it");
   const auto link = links.find_or_add(process(1, 0));
-  EXPECT_EQ(links.find_or_add_reachable(process(1, 0)).first, link);
+  EXPECT_EQ(links.find_or_add_reachable(process(1, 0)), link);
 }
 
 TEST_F(PeerLinksTest, TheFirstReasonOfADeathStaysUnlessThereIsBetterEvidence) {

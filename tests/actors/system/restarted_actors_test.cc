@@ -110,6 +110,93 @@ TEST(RestartedActors, CallsOfTheOwnerWaitForTheNewIncarnation) {
   EXPECT_EQ(s.service.call<&Service::where>().get(), "next") << "the handle follows";
 }
 
+/// Owner of an actor in the process "old", which lives on while the actor is restarted there.
+struct RestartedInPlace {
+  System owner{test::system_options("owner")};
+  std::unique_ptr<System> old, other = worker("other");
+  SpawnedActors actors;
+  ActorRef<Service> service, caller;
+
+  RestartedInPlace() {
+    Service::waiting = 0;
+    owner.listen({"127.0.0.1", 0});
+    old = std::make_unique<System>(test::system_options("old"));
+    old->provide<Service>();
+    old->listen({"127.0.0.1", 0});
+    actors = owner.spawn_actors({interface_version<Service>(),
+                                 "service",
+                                 MeshShape(),
+                                 encode(std::tuple<>()),
+                                 {},
+                                 ActorThread::kShared},
+                                {owner.connect(old->self().address)});
+    ActorAddress owned = *actors.addresses[0];
+    owned.owner = owner.self();
+    actors.addresses[0] = std::make_shared<const ActorAddress>(owned);
+    owner.supervise(owned);
+    service = owner.ref<Service>(owned);
+    caller = owner.named<Service>(owner.connect(other->self().address), "service");
+  }
+  void restart() {
+    const ActorAddress before = *actors.addresses[0];
+    owner.restart_begins(before);
+    actors = owner.spawn_actors(actors, {before.process}, {2, 1, "an incident"}, {0});
+    EXPECT_EQ(actors.addresses[0]->process.id, before.process.id);
+    EXPECT_NE(actors.addresses[0]->actor, before.actor);
+    owner.restart_ends(before, *actors.addresses[0]);
+  }
+};
+
+TEST(RestartedActors, InAProcessThatLivesCallsThatHaveNotStartedGoToTheNewIncarnation) {
+  RestartedInPlace r;
+  r.service.call<&Service::add>(1).get();
+  auto started = r.service.call<&Service::wait_once>();
+  EXPECT_TRUE(eventually([] { return Service::waiting == 1; }));
+  // More than the mailbox takes at once: some wait in the process of the caller.
+  std::vector<Future<void>> waiting;
+  for (int i = 0; i < 100; ++i) waiting.push_back(r.service.call<&Service::add>(i));
+  auto of_other = r.caller.call<&Service::ask>(r.service);
+  r.restart();
+  EXPECT_THAT([&] { started.get(); },
+              throws_error(ErrorCode::kStaleEpoch, "was stopped for a restart"));
+  for (auto& call : waiting) call.get();
+  EXPECT_EQ(of_other.get(), "old");
+  const std::vector<int> added = r.service.call<&Service::added>().get();
+  ASSERT_EQ(added.size(), 100u) << "the state before the restart is lost, and no call";
+  EXPECT_TRUE(std::ranges::is_sorted(added)) << "calls keep their order";
+}
+
+TEST(RestartedActors, InAProcessThatLivesLateCallsOfOthersFollow) {
+  RestartedInPlace r;
+  EXPECT_EQ(r.caller.call<&Service::ask>(r.service).get(), "old");
+  for (int i = 0; i < 3; ++i) {
+    r.restart();
+    EXPECT_EQ(r.caller.call<&Service::ask>(r.service).get(), "old") << "restart " << i;
+  }
+}
+
+TEST(RestartedActors, InAProcessThatLivesAStartedCallIsRepeatedIfItIsIdempotent) {
+  RestartedInPlace r;
+  auto started = r.service.call<&Service::wait_in_old>();
+  EXPECT_TRUE(eventually([] { return Service::waiting == 1; }));
+  r.restart();
+  EXPECT_TRUE(eventually([] { return Service::waiting == 2; })) << "in the new incarnation";
+  started.cancel();
+}
+
+TEST(RestartedActors, TheActorsOfAMeshAreStoppedInAProcessThatLives) {
+  RestartedInPlace r;
+  const ProcessRef process = r.actors.addresses[0]->process;
+  r.owner.end_supervision(*r.actors.addresses[0], Error(ErrorCode::kNotFound, "is stopped"));
+  r.owner.stop_actors_of(process, "another", 5s)->wait_until(TimePoint::max());
+  EXPECT_EQ(r.service.call<&Service::where>().get(), "old");
+  const auto stopped = r.owner.stop_actors_of(process, "service", 5s);
+  stopped->wait_until(TimePoint::max());
+  EXPECT_FALSE(stopped->error());
+  EXPECT_THAT([&] { r.service.call<&Service::where>().get(); },
+              throws_error(ErrorCode::kNotFound, ""));
+}
+
 TEST(RestartedActors, CallsOfOtherProcessesAskTheOwner) {
   Supervised s;
   s.end_old();

@@ -206,7 +206,7 @@ TEST(Versions, AnotherMajorGetsARefusalThatItsSideCanRead) {
   EXPECT_EQ(std::to_integer<int>(answer[4]), kProtocolMajor)
       << "the header alone says which version this side speaks";
   EXPECT_TRUE(
-      lines.has("the other side speaks protocol 4.0, this one 3.0; install the same Weft on both"));
+      lines.has("the other side speaks protocol 4.1, this one 3.1; install the same Weft on both"));
 }
 
 TEST(HalfOpen, AnAuthenticatedPeerConnectsBesideThousandsOfHalfOpenConnections) {

@@ -131,6 +131,22 @@ void serve_raw_stream(int listening_socket) {
   ::close(socket);
 }
 
+void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches) {
+  const int socket = ::accept(listening_socket, nullptr, nullptr);
+  WEFT_CHECK(socket >= 0);
+  no_delay(socket);
+  int processes = 1;
+  for (const RawBranch& branch : branches) processes += branch.processes;
+  std::vector<char> replies(static_cast<std::size_t>(processes) * kMessageBytes);
+  Message message;
+  while (read_message(socket, message)) {
+    for (const RawBranch& branch : branches) branch.client.send(1);
+    for (const RawBranch& branch : branches) branch.client.receive(branch.processes);
+    write_all(socket, replies);
+  }
+  ::close(socket);
+}
+
 struct RawClient::Reader {
   Slot slot;
   std::thread thread;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace weft {
 
@@ -26,6 +27,16 @@ Listening listen_on_loopback();
 void serve_raw(int listening_socket, HandOver hand_over);
 /// Sends the bytes of one connection back, as many at a time as have arrived. Returns at its end.
 void serve_raw_stream(int listening_socket);
+
+class RawClient;
+/// Connection to a server that answers a message with those of several processes.
+struct RawBranch {
+  RawClient& client;
+  int processes = 1;
+};
+/// Sends every message of one connection on to all branches. Replies with a message of its own and
+/// with those of the branches, in one piece. Returns at the end of the connection.
+void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches);
 
 /// Client's end of one connection. One thread.
 class RawClient final {

@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 using actors::ActorMesh;
 using actors::Cluster;
 using actors::Context;
+using actors::SpawnOptions;
 using nlohmann::json;
 
 using Payload = std::array<std::byte, kMessageBytes>;
@@ -74,15 +75,18 @@ class Caller final {
   actors::ActorRef<Echo> echo_;
 };
 
+/// A process and a thread of its own for each actor.
+SpawnOptions own() { return {.process = actors::ActorProcess::kOwn}; }
+
 json call(Cluster& cluster, const ScenarioOptions& options) {
-  const auto echo = cluster.spawn<Echo>("echo", {});
+  const auto echo = cluster.spawn<Echo>("echo", own());
   const Latency latency =
       time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
   return {{"median_us", latency.median_us}, {"p99_us", latency.p99_us}};
 }
 
 json pipelined(Cluster& cluster, const ScenarioOptions& options) {
-  const auto echo = cluster.spawn<Echo>("echo", {});
+  const auto echo = cluster.spawn<Echo>("echo", own());
   const auto ref = echo.ref();
   const auto run = [&](int calls) {
     return pipelined_per_second(calls, kWindow, [&] { return ref.call<&Echo::echo>(Payload{}); });
@@ -92,8 +96,8 @@ json pipelined(Cluster& cluster, const ScenarioOptions& options) {
 }
 
 json pairs(Cluster& cluster, const ScenarioOptions& options) {
-  const auto echoes = cluster.spawn<Echo>("echoes", {{"pair", kPairs}}, {});
-  const auto callers = cluster.spawn<Caller>("callers", {{"pair", kPairs}}, {}, echoes.ref());
+  const auto echoes = cluster.spawn<Echo>("echoes", {{"pair", kPairs}}, own());
+  const auto callers = cluster.spawn<Caller>("callers", {{"pair", kPairs}}, own(), echoes.ref());
   const SteadyClock clock;
   const auto run = [&](int calls) {
     const TimePoint begin = clock.now();
@@ -104,27 +108,37 @@ json pairs(Cluster& cluster, const ScenarioOptions& options) {
   return {{"calls_per_second", run(options.pipelined / kPairs)}};
 }
 
-/// Spawns actors, each in its own process, and waits for an answer of each.
-ActorMesh<Echo> spawn_and_call(Cluster& cluster, int count) {
-  auto echoes = cluster.spawn<Echo>("echoes", {{"actor", count}}, {});
+/// Spawns actors and waits for an answer of each.
+ActorMesh<Echo> spawn_and_call(Cluster& cluster, int count, const SpawnOptions& options) {
+  auto echoes = cluster.spawn<Echo>("echoes", {{"actor", count}}, options);
   (void)echoes.call<&Echo::echo>(Payload{}).get();
   return echoes;
 }
 
-json start(Cluster& cluster, const ScenarioOptions& options) {
+/// Times starts of `count` actors, from the spawn to the last answer.
+json time_starts(Cluster& cluster, int repeats, int count, const SpawnOptions& options) {
   const SteadyClock clock;
   std::vector<double> per_second;
-  for (int i = 0; i < options.repeats; ++i) {
+  for (int i = 0; i < repeats; ++i) {
     const TimePoint begin = clock.now();
-    auto echoes = spawn_and_call(cluster, options.actors);
-    per_second.push_back(options.actors / in_seconds(clock.now() - begin));
+    auto echoes = spawn_and_call(cluster, count, options);
+    per_second.push_back(count / in_seconds(clock.now() - begin));
     echoes.stop();
   }
-  return {{"actors_per_second", median(per_second)}, {"actors", options.actors}};
+  return {{"actors_per_second", median(per_second)}, {"actors", count}};
+}
+
+json start(Cluster& cluster, const ScenarioOptions& options) {
+  return time_starts(cluster, options.repeats, options.actors, own());
+}
+
+/// The first start includes that of the shared processes.
+json start_shared(Cluster& cluster, const ScenarioOptions& options) {
+  return time_starts(cluster, options.repeats, options.shared_actors, {});
 }
 
 json gather(Cluster& cluster, const ScenarioOptions& options) {
-  const auto echoes = spawn_and_call(cluster, options.actors);
+  const auto echoes = spawn_and_call(cluster, options.actors, own());
   const Latency latency =
       time_calls(options.rounds, [&] { (void)echoes.call<&Echo::echo>(Payload{}).get(); });
   return {{"median_us", latency.median_us}, {"actors", options.actors}};
@@ -135,7 +149,9 @@ json restart(Cluster& cluster, const ScenarioOptions& options) {
   const SteadyClock clock;
   std::vector<double> ms;
   for (int i = 0; i < options.repeats; ++i) {
-    const auto echo = cluster.spawn<Echo>(fmt::format("restarted{}", i), {.restarts = kRestarts});
+    const auto echo =
+        cluster.spawn<Echo>(fmt::format("restarted{}", i),
+                            {.process = actors::ActorProcess::kOwn, .restarts = kRestarts});
     std::int64_t pid = echo.call<&Echo::pid>().get();
     for (std::size_t kill = 0; kill < kRestarts; ++kill) {
       const TimePoint killed = clock.now();
@@ -151,8 +167,9 @@ json restart(Cluster& cluster, const ScenarioOptions& options) {
 
 using ClusterScenario = json (*)(Cluster&, const ScenarioOptions&);
 const std::map<std::string, ClusterScenario> kClusterScenarios = {
-    {"call", call},   {"pipelined", pipelined}, {"pairs", pairs},
-    {"start", start}, {"gather", gather},       {"restart", restart}};
+    {"call", call},      {"pipelined", pipelined},       {"pairs", pairs},
+    {"start", start},    {"start_shared", start_shared}, {"gather", gather},
+    {"restart", restart}};
 
 }  // namespace
 

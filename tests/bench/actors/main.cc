@@ -88,11 +88,13 @@ int main(int argc, char** argv) {
   app.add_option("--hosts", options.hosts, "agents")->check(CLI::Range(1, 64));
   app.add_option("--actors", options.actors, "actors of start and gather")
       ->check(CLI::Range(1, 10000));
+  app.add_option("--shared-actors", options.shared_actors, "actors of start_shared")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--calls", options.calls, "calls of call")->check(CLI::Range(10, 10000000));
   app.add_option("--pipelined", options.pipelined, "calls of pipelined and pairs")
       ->check(CLI::Range(100, 100000000));
   app.add_option("--rounds", options.rounds, "calls of gather")->check(CLI::Range(1, 1000000));
-  app.add_option("--repeats", options.repeats, "measurements of start and restart")
+  app.add_option("--repeats", options.repeats, "measurements of start, start_shared and restart")
       ->check(CLI::Range(1, 100));
   app.add_option("--out", out, "folder of the cluster's files");
   CLI11_PARSE(app, argc, argv);

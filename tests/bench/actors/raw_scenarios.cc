@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,9 +63,53 @@ json raw_gather(const ScenarioOptions& options) {
   return {{"median_us", latency.median_us}, {"actors", options.actors}};
 }
 
+/// Processes to which a process of a raw tree is connected, at most.
+constexpr int kFanOut = 16;
+
+/// Branches of one process of a tree: servers that serve their branches in turn.
+class RawTree final {
+ public:
+  /// `begin`, `end`: positions of the processes below this one. Blocks are those of calls of a
+  /// mesh: their size is the smallest power of two that is enough.
+  RawTree(int begin, int end) {
+    int size = 1;
+    while (begin < end && (end - 1) / size - begin / size >= kFanOut) size *= 2;
+    while (begin < end) {
+      const int next = std::min(end, (begin / size + 1) * size);
+      servers_.emplace_back([begin, next](const auto& tell_port) {
+        const RawTree below(begin + 1, next);
+        const Listening listening = listen_on_loopback();
+        tell_port(listening.port);
+        serve_raw_relay(listening.socket, below.branches());
+      });
+      clients_.emplace_back(servers_.back().port(), HandOver::kNone);
+      branches_.push_back({clients_.back(), next - begin});
+      begin = next;
+    }
+  }
+  std::span<const RawBranch> branches() const { return branches_; }
+
+ private:
+  std::deque<ServerProcess> servers_;
+  std::deque<RawClient> clients_;
+  std::vector<RawBranch> branches_;
+};
+
+/// Calls the same processes over a tree.
+json raw_tree(const ScenarioOptions& options) {
+  const RawTree tree(0, options.actors);
+  const Latency latency = time_calls(options.rounds, [&] {
+    for (const RawBranch& branch : tree.branches()) branch.client.send(1);
+    for (const RawBranch& branch : tree.branches()) branch.client.receive(branch.processes);
+  });
+  return {{"median_us", latency.median_us}, {"actors", options.actors}};
+}
+
 using RawScenario = json (*)(const ScenarioOptions&);
-const std::map<std::string, RawScenario> kRawScenarios = {
-    {"raw_call", raw_call}, {"raw_pipelined", raw_pipelined}, {"raw_gather", raw_gather}};
+const std::map<std::string, RawScenario> kRawScenarios = {{"raw_call", raw_call},
+                                                          {"raw_pipelined", raw_pipelined},
+                                                          {"raw_gather", raw_gather},
+                                                          {"raw_tree", raw_tree}};
 
 }  // namespace
 

@@ -10,12 +10,14 @@ namespace weft {
 
 /// Sizes of the scenarios.
 struct ScenarioOptions {
-  int hosts = 4;           ///< agents of the cluster
-  int actors = 100;        ///< actors of `start` and `gather`
-  int calls = 4000;        ///< calls of `call`, one after the other
-  int pipelined = 100000;  ///< calls of `pipelined`, and of all callers of `pairs`
-  int rounds = 100;        ///< calls to all actors of `gather`
-  int repeats = 3;  ///< measurements of `start`; actors of `restart`, each killed three times
+  int hosts = 4;             ///< agents of the cluster
+  int actors = 100;          ///< actors of `start` and `gather`
+  int shared_actors = 1000;  ///< actors of `start_shared`
+  int calls = 4000;          ///< calls of `call`, one after the other
+  int pipelined = 100000;    ///< calls of `pipelined`, and of all callers of `pairs`
+  int rounds = 100;          ///< calls to all actors of `gather`
+  /// Measurements of `start` and `start_shared`; actors of `restart`, each killed three times.
+  int repeats = 3;
 };
 
 /// Calls without a framework, over plain sockets. They run before the process has threads.

@@ -58,8 +58,8 @@ ROWS = [
     Row("4 callers to 4 actors: calls/s", "pairs", "calls_per_second", times_peer=50),
     Row("start in shared processes: actors/s", "start_shared", "actors_per_second", peers="start", times_peer=100),
     Row("start in own processes: actors/s", "start", "actors_per_second", times_peer=20),
-    Row("call to {peer_actors} actors, 64 B, and gather: us", "gather_few", "median_us", raw="raw_gather_few"),
-    Row("call to {actors} actors, 64 B, and gather: us", "gather", "median_us", raw="raw_gather", times_raw=2),
+    Row("call to {peer_actors} actors, 64 B, and gather: us", "gather_few", "median_us", raw="raw_tree_few"),
+    Row("call to {actors} actors, 64 B, and gather: us", "gather", "median_us", raw="raw_tree", times_raw=2),
     Row("SIGKILL to the first answer of the next: ms", "restart", "median_ms", most=150),
 ]
 SIDES = ("Weft", "Ray", "Monarch")
@@ -326,7 +326,7 @@ def weft_round(arguments, limit):
     work = os.path.join(arguments.work, "weft")
     command = [arguments.weft, "--out", os.path.join(work, "run")]
     found = run_side(command + sizes(actors=arguments.actors), work, limit())
-    few = run_side(command + ["gather", "raw_gather"] + sizes(actors=arguments.peer_actors), work, limit())
+    few = run_side(command + ["gather", "raw_gather", "raw_tree"] + sizes(actors=arguments.peer_actors), work, limit())
     found.update({name + "_few": figures for name, figures in few.items() if name != "failed"})
     if "failed" in few:
         found["gather_few"] = few["failed"]

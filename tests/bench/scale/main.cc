@@ -138,7 +138,8 @@ int measure(const Options& options) {
   try {
     std::optional<actors::ActorMesh<Bare>> devices;
     const double spawn = seconds_of([&] {
-      devices = cluster.spawn<Bare>("bare", MeshShape{{"host", options.agents}}, {});
+      devices = cluster.spawn<Bare>("bare", MeshShape{{"host", options.agents}},
+                                    {.needs = {.devices = 1}});
     });
     fmt::print("a device process on each     {:8.2f} s\n", spawn);
     std::vector<std::int64_t> pids;

@@ -101,10 +101,12 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   say(fmt::format("driver pid {}", ::getpid()));
   actors::MeshPlacement where{work.hosts};
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
-  const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, {.place = where});
+  const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}},
+                                          {.place = where, .needs = {.devices = 1}});
   if (work.clock) {
     actors::SpawnOptions options;
     options.lifetime = actors::Lifetime::kCluster;
+    options.needs = {.devices = 1};
     cluster.spawn<Worker>("clock", options).call<&Worker::pid>().get();
   }
   if (work.keeps) cluster.leaving_hosts().on_leave([](const std::string& text) { say(text); });

@@ -1,7 +1,6 @@
 // App for tests of restart policies: runs the scenario that WEFT_TEST_SCENARIO names, kills its own
 // actors, and ends with status 0 if all went as it should.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,16 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "actors/launch/app_main.h"
 #include "core/base/clock.h"
-#include "core/base/error.h"
+#include "tests/cluster/supervised/shared_scenarios.h"
+#include "tests/cluster/supervised/unit.h"
 
 namespace weft::test {
 namespace {
@@ -27,101 +25,8 @@ using namespace std::chrono_literals;
 using actors::Cluster;
 using actors::SpawnOptions;
 
-class Unit final {
- public:
-  struct State {
-    std::int64_t pid = 0;
-    std::uint32_t attempt = 0;
-    std::string incident;
-    int sum = 0;
-    static constexpr auto fields =
-        weft::fields(&State::pid, &State::attempt, &State::incident, &State::sum);
-  };
-  using Arguments = std::tuple<std::string>;
-  Unit(actors::Context& context, const std::string& mode)
-      : context_(context), never_(context.make_wakeup()) {
-    if (mode == "fails once" && context.restart_info().attempt == 1)
-      throw Error(ErrorCode::kInternal, "the constructor fails once");
-  }
-  int add(int number) { return sum_ += number; }
-  State state() const {
-    return {::getpid(), context_.restart_info().attempt, context_.restart_info().incident, sum_};
-  }
-  /// Ends only in an actor that was restarted.
-  actors::task<std::int64_t> wait_for_restart() {
-    if (context_.restart_info().attempt == 0) co_await never_.wait();
-    co_return ::getpid();
-  }
-  actors::task<std::int64_t> wait_once() {
-    if (context_.restart_info().attempt == 0) co_await never_.wait();
-    co_return ::getpid();
-  }
-  actors::task<std::int64_t> ask(actors::ActorRef<Unit> other) {
-    const State state = co_await other.call<&Unit::state>();
-    co_return state.pid;
-  }
-  /// Adds to the actor of that name.
-  actors::task<int> add_to(std::string name, int number) {
-    const auto other = co_await context_.find<Unit>(name);
-    const int sum = co_await other.call<&Unit::add>(number);
-    co_return sum;
-  }
-  /// Passes a handle of the actor of that name through `others`, the last of which adds to it.
-  actors::task<int> add_through(std::string name, std::vector<actors::ActorRef<Unit>> others) {
-    const auto found = co_await context_.find<Unit>(name);
-    const int sum = co_await others.front().call<&Unit::pass_on>(found, others, std::size_t{1});
-    co_return sum;
-  }
-  actors::task<int> pass_on(actors::ActorRef<Unit> target,
-                            std::vector<actors::ActorRef<Unit>> others, std::size_t next) {
-    if (next == others.size()) {
-      const int sum = co_await target.call<&Unit::add>(1);
-      co_return sum;
-    }
-    const int sum = co_await others[next].call<&Unit::pass_on>(target, others, next + 1);
-    co_return sum;
-  }
-  void tell_to(const actors::ActorRef<Unit>& other, int number) {
-    (void)other.tell<&Unit::add>(number);
-  }
-  static constexpr auto endpoints = actors::interface<"test.unit", 1>(
-      actors::on<&Unit::add_through>("add_through"), actors::on<&Unit::pass_on>("pass_on"),
-      actors::on<&Unit::add_to>("add_to"), actors::on<&Unit::tell_to>("tell_to"),
-      actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
-      actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
-      actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"));
-
- private:
-  actors::Context& context_;
-  actors::Wakeup never_;
-  int sum_ = 0;
-};
-
-void expect(bool truth, const std::string& what) {
-  if (!truth) throw Error(ErrorCode::kInternal, "expected: " + what);
-}
-
-Error error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw Error(ErrorCode::kInternal, "expected an error");
-}
-
-void expect_text(const Error& error, const std::string& text) {
-  expect(error.message().find(text) != std::string::npos,
-         fmt::format("an error with '{}', not '{}'", text, error.message()));
-}
-
-void kill(std::int64_t pid) { ::kill(static_cast<pid_t>(pid), SIGKILL); }
-
-using Mesh = actors::ActorMesh<Unit>;
-using States = std::vector<Unit::State>;
-
 Mesh three(Cluster& cluster, const SpawnOptions& options, const std::string& mode = "") {
-  return cluster.spawn<Unit>("units", {{"unit", 3}}, options, mode);
+  return cluster.spawn<Unit>("units", {{"unit", 3}}, own(options), mode);
 }
 
 /// Kills the second of three actors. Returns the states before and after.
@@ -164,7 +69,7 @@ void escalated(Cluster& cluster) {
                             ++decisions;
                             return actors::escalate;
                           }});
-  const auto other = cluster.spawn<Unit>("other", {.restarts = 1}, "");
+  const auto other = cluster.spawn<Unit>("other", own({.restarts = 1}), "");
   const States before = mesh.call<&Unit::state>().get();
   kill(before[1].pid);
   expect_text(error_of([&] { (void)mesh.call<&Unit::state>().get(); }), "SIGKILL");
@@ -175,7 +80,7 @@ void escalated(Cluster& cluster) {
 void escalated_by_option(Cluster& cluster) {
   {
     const Mesh mesh = three(cluster, {.on_failure = actors::escalate});
-    const auto other = cluster.spawn<Unit>("other", {.restarts = 1}, "");
+    const auto other = cluster.spawn<Unit>("other", own({.restarts = 1}), "");
     kill(mesh.call<&Unit::state>().get()[1].pid);
     expect_text(error_of([&] { (void)mesh.call<&Unit::state>().get(); }), "SIGKILL");
     expect(other.call<&Unit::add>(1).get() == 1, "other meshes are not touched");
@@ -196,8 +101,8 @@ void two_at_once(Cluster& cluster) {
 }
 
 void tells(Cluster& cluster) {
-  const auto service = cluster.spawn<Unit>("service", {.restarts = 3}, "");
-  const auto caller = cluster.spawn<Unit>("caller", SpawnOptions(), "");
+  const auto service = cluster.spawn<Unit>("service", own({.restarts = 3}), "");
+  const auto caller = cluster.spawn<Unit>("caller", own(), "");
   caller.call<&Unit::tell_to>(service.ref(), 1).get();
   kill(service.call<&Unit::state>().get().pid);
   // Whether the first one is lost depends on when its connection ends. A later one is not.
@@ -226,20 +131,20 @@ void constructor(Cluster& cluster) {
 }
 
 void calls(Cluster& cluster) {
-  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  const auto unit = cluster.spawn<Unit>("unit", own({.restarts = 3}), "");
   const std::int64_t pid = unit.call<&Unit::state>().get().pid;
   auto once = unit.call<&Unit::wait_once>();
   auto repeated = unit.within(20s).call<&Unit::wait_for_restart>();
   std::this_thread::sleep_for(100ms);
   kill(pid);
-  // It waits in the mailbox behind the first one, and had left this process.
+  // Calls in the mailbox behind the first one had left this process.
   expect_text(error_of([&] { (void)once.get(); }), "whether it ran is unknown");
   expect(repeated.get() != pid, "an idempotent call is repeated");
 }
 
 void handles(Cluster& cluster) {
-  const auto service = cluster.spawn<Unit>("service", {.restarts = 10}, "");
-  const auto caller = cluster.spawn<Unit>("caller", SpawnOptions(), "");
+  const auto service = cluster.spawn<Unit>("service", own({.restarts = 10}), "");
+  const auto caller = cluster.spawn<Unit>("caller", own(), "");
   for (int i = 0; i < 3; ++i) {
     const std::int64_t pid = service.call<&Unit::state>().get().pid;
     expect(caller.call<&Unit::ask>(service.ref()).get() == pid, "the handle reaches the service");
@@ -249,31 +154,31 @@ void handles(Cluster& cluster) {
 }
 
 void stopped(Cluster& cluster) {
-  auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  auto unit = cluster.spawn<Unit>("unit", own({.restarts = 3}), "");
   const auto ref = unit.ref();
   kill(unit.call<&Unit::state>().get().pid);
   expect(ref.call<&Unit::state>().get().attempt == 1, "it was restarted");
   unit.stop();
   (void)error_of([&] { (void)ref.call<&Unit::state>().get(); });
   // The name and the device are free again.
-  const auto again = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+  const auto again = cluster.spawn<Unit>("unit", own({.restarts = 3}), "");
   expect(again.call<&Unit::state>().get().attempt == 0, "it is a new actor");
 }
 
 void names(Cluster& cluster) {
-  auto hits = cluster.spawn<Unit>("hits", {.restarts = 3}, "");
+  auto hits = cluster.spawn<Unit>("hits", own({.restarts = 3}), "");
   const Mesh units = three(cluster, {});
   expect(cluster.find<Unit>("hits").call<&Unit::add>(1).get() == 1, "the driver finds it");
   expect(units.rank(0).call<&Unit::add_to>("hits", 1).get() == 2, "an actor finds it");
   expect(cluster.find_mesh<Unit>("units").call<&Unit::state>().get().size() == 3, "a mesh");
   expect_text(error_of([&] { (void)cluster.find<Unit>("units"); }), "is a mesh of 3 actors");
 
-  expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", {}, ""); }),
+  expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", own(), ""); }),
               "has actors named 'hits' already (epoch 1, running)");
-  auto same = cluster.spawn<Unit>("hits", {.if_exists = actors::IfExists::kUse}, "");
+  auto same = cluster.spawn<Unit>("hits", own({.if_exists = actors::IfExists::kUse}), "");
   expect(same.call<&Unit::add>(1).get() == 3, "the existing one is used");
   expect_text(error_of([&] {
-                (void)cluster.spawn<Unit>("units", {.if_exists = actors::IfExists::kUse}, "");
+                (void)cluster.spawn<Unit>("units", own({.if_exists = actors::IfExists::kUse}), "");
               }),
               "have the shape");
 
@@ -289,13 +194,13 @@ void names(Cluster& cluster) {
   same.stop();
   expect(error_of([&] { (void)cluster.find<Unit>("hits", 500ms); }).code() == ErrorCode::kNotFound,
          "the name ends with its actor");
-  const auto again = cluster.spawn<Unit>("hits", {}, "");
+  const auto again = cluster.spawn<Unit>("hits", own(), "");
   expect(again.call<&Unit::add>(1).get() == 1, "the name is free again");
 }
 
 /// Serves an actor until the file "over" exists.
 void serves(Cluster& cluster) {
-  const auto hits = cluster.spawn<Unit>("hits", {.restarts = 100}, "");
+  const auto hits = cluster.spawn<Unit>("hits", own({.restarts = 100}), "");
   fmt::print("serving\n");
   std::fflush(stdout);
   while (!std::filesystem::exists("over")) std::this_thread::sleep_for(20ms);
@@ -304,7 +209,7 @@ void serves(Cluster& cluster) {
 /// Finds an actor of another run, and passes its handle through five processes to call it, while
 /// the test restarts the head, until the file "enough" exists.
 void asks(Cluster& cluster) {
-  const auto units = cluster.spawn<Unit>("units", {{"unit", 5}}, {}, "");
+  const auto units = cluster.spawn<Unit>("units", {{"unit", 5}}, own(), "");
   std::vector<actors::ActorRef<Unit>> others;
   for (int rank = 1; rank < 5; ++rank) others.push_back(units.rank(rank));
   int sum = 0;
@@ -323,6 +228,7 @@ SpawnOptions kept() {
   SpawnOptions options;
   options.restarts = 3;
   options.lifetime = actors::Lifetime::kCluster;
+  options.process = actors::ActorProcess::kOwn;
   return options;
 }
 
@@ -333,6 +239,19 @@ void keeps(Cluster& cluster) {
   expect_text(error_of([&] { (void)cluster.spawn<Unit>("hits", kept(), ""); }),
               "cluster has actors named 'hits' already");
   fmt::print("unit pid {}\n", hits.call<&Unit::state>().get().pid);
+}
+
+/// The same, in a process that actors of the cluster share. Two of them are there.
+void keeps_shared(Cluster& cluster) {
+  SpawnOptions options = kept();
+  options.process = actors::ActorProcess::kShared;
+  const auto hits = cluster.spawn<Unit>("hits", options, "");
+  const auto others = cluster.spawn<Unit>("others", {{"unit", 3}}, options, "");
+  expect(hits.call<&Unit::add>(1).get() == 1, "it is new");
+  const std::int64_t pid = hits.call<&Unit::state>().get().pid;
+  for (const Unit::State& state : others.call<&Unit::state>().get())
+    expect(state.pid == pid, "they share a process");
+  fmt::print("unit pid {}\n", pid);
 }
 
 /// Finds the actor that keeps() left, kills it, and reaches the next incarnation.
@@ -358,8 +277,8 @@ void stops(Cluster& cluster) {
 }
 
 /// Adds to a service. The first driver then waits until it is killed; the next one finds the sum.
-void adopted(Cluster& cluster, const actors::AppRun& run) {
-  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 3}, "");
+void adopted(Cluster& cluster, const actors::AppRun& run, actors::ActorProcess process) {
+  const auto unit = cluster.spawn<Unit>("unit", {.process = process, .restarts = 3}, "");
   const int sum = unit.call<&Unit::add>(1).get();
   fmt::print("driver pid {}\nunit pid {}, sum {}\n", ::getpid(),
              unit.call<&Unit::state>().get().pid, sum);
@@ -367,9 +286,20 @@ void adopted(Cluster& cluster, const actors::AppRun& run) {
   if (run.restart == 0) unit.within(actors::kNoDeadline).call<&Unit::wait_once>().get();
 }
 
+/// The first driver dies with its actor, whose policy restarts none. The next one has a new actor.
+void adopted_lost(Cluster& cluster, const actors::AppRun& run) {
+  const auto unit = cluster.spawn<Unit>("unit", {}, "");
+  const int sum = unit.call<&Unit::add>(1).get();
+  if (run.restart == 0) {
+    kill(unit.call<&Unit::state>().get().pid);
+    kill(::getpid());
+  }
+  fmt::print("the next driver's sum is {}\n", sum);
+}
+
 /// Prints the time from SIGKILL to the first answered call, a median of nine.
 void latency(Cluster& cluster) {
-  const auto unit = cluster.spawn<Unit>("unit", {.restarts = 100}, "");
+  const auto unit = cluster.spawn<Unit>("unit", own({.restarts = 100}), "");
   const SteadyClock clock;
   std::vector<double> seconds;
   for (int i = 0; i < 9; ++i) {
@@ -398,11 +328,19 @@ const std::map<std::string, void (*)(Cluster&)> kScenarios = {
     {"stopped", stopped},
     {"names", names},
     {"keeps", keeps},
+    {"keeps_shared", keeps_shared},
     {"uses", uses},
     {"stops", stops},
     {"serves", serves},
     {"asks", asks},
-    {"latency", latency}};
+    {"latency", latency},
+    {"shared_many", shared_many},
+    {"shared_killed", shared_killed},
+    {"shared_one_for_all", shared_one_for_all},
+    {"shared_constructor", shared_constructor},
+    {"shared_singles", shared_singles},
+    {"shared_stopped", shared_stopped},
+    {"shared_and_head", shared_and_head}};
 
 }  // namespace
 }  // namespace weft::test
@@ -413,7 +351,10 @@ int main(int argc, char** argv) {
   app.allow_restarts();
   return app.run([](weft::actors::Cluster& cluster, const weft::actors::AppRun& run) {
     const std::string scenario = std::getenv("WEFT_TEST_SCENARIO");
-    if (scenario == "adopted") weft::test::adopted(cluster, run);
+    using weft::actors::ActorProcess;
+    if (scenario == "adopted") weft::test::adopted(cluster, run, ActorProcess::kOwn);
+    else if (scenario == "adopted_shared") weft::test::adopted(cluster, run, ActorProcess::kShared);
+    else if (scenario == "adopted_lost") weft::test::adopted_lost(cluster, run);
     else weft::test::kScenarios.at(scenario)(cluster);
     return 0;
   });

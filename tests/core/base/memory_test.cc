@@ -25,6 +25,7 @@ TEST_F(AvailableMemory, OfThisMachineIsKnown) { EXPECT_GT(available_memory().val
 
 TEST_F(AvailableMemory, IsUnknownWhereTheSystemDoesNotTell) {
   EXPECT_EQ(available_memory(root_), std::nullopt);
+  EXPECT_EQ(total_memory(root_), 0u);
 }
 
 TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
@@ -32,6 +33,7 @@ TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
         "MemTotal:       8000 kB\nHugePages_Total:       0\nMemAvailable:   4000 kB\nBuffers:  1 "
         "kB\n");
   EXPECT_EQ(available_memory(root_), 4000u << 10);
+  EXPECT_EQ(total_memory(root_), 8000u << 10);
   write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n");
   write("proc/self/cgroup", "0::/jobs/mine\n");
   write("sys/fs/cgroup/jobs/mine/memory.max", "max\n");
@@ -41,6 +43,7 @@ TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
   write("sys/fs/cgroup/jobs/memory.current", "900000\n");
   write("sys/fs/cgroup/jobs/memory.stat", "anon 700000\ninactive_file 150000\n");
   EXPECT_EQ(available_memory(root_), 250000u) << "pages of files can be given back";
+  EXPECT_EQ(total_memory(root_), 1000000u);
 }
 
 TEST_F(AvailableMemory, KnowsTheFirstVersionOfControlGroupsToo) {
@@ -55,6 +58,7 @@ TEST_F(AvailableMemory, KnowsTheFirstVersionOfControlGroupsToo) {
   write("sys/fs/cgroup/memory/jobs/memory.stat",
         "inactive_file 1\ntotal_cache 5\ntotal_inactive_file 50000\n");
   EXPECT_EQ(available_memory(root_), 150000u);
+  EXPECT_EQ(total_memory(root_), 1000000u);
 }
 
 TEST_F(AvailableMemory, OfAContainerEndsAtTheGroupThatIsMountedThere) {

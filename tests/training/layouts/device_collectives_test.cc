@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/detached_device.h"
-#include "tests/support/fake_collectives.h"
+#include "tests/support/fake_world/fake_collectives.h"
 #include "tests/support/gpu_places.h"
 #include "tests/training/layouts/gpt_on_layouts.h"
 

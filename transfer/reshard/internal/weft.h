@@ -20,10 +20,10 @@ struct WeftPlan {
 ///   1. Amounts: assigns copies of whole data to hosts, under several preferences. If that exceeds
 ///      the limit, moves the excess along the limit's flow, and cuts data of which hosts then send
 ///      fractions (pieces.h).
-///   2. Trees with those degrees, ordered by the hosts' spare egress (forest.h): one flow per tree
-///      and bundle, one entry device per host.
-///   3. Order: a regular one. If that is not good enough, a preemptive schedule or a searched
-///      order, compared by simulation (transfer/decisions.md).
+///   2. Trees with those degrees, ordered by the hosts' spare egress: one flow per tree and bundle,
+///      one entry device per host (piece_flows.h).
+///   3. Order: a regular one. If that is not good enough, preemptive schedules, compared by
+///      simulation (order_search.h, transfer/decisions.md).
 WeftPlan plan_weft(const ReshardDemand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution);
 

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/cluster/spawner.h"
+#include "actors/message/ids.h"
+#include "core/base/clock.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Actors of an owner that other actors have spawned: a tree, from parents to their children in the
+/// order of their spawns.
+///
+///   begin() -> [starting] -> finish() -> [running] -> forget()
+///                  `-- the parent ends: finish() refuses, and the owner stops the child
+///
+/// Owned by a Cluster. Any thread.
+class ChildActors final {
+ public:
+  /// Number of parents above an actor, at most.
+  static constexpr std::size_t kMaxDepth = 64;
+  /// Ends of parents that are remembered, at most: later requests of these are refused.
+  static constexpr std::size_t kMaxEnded = 4096;
+  using Id = std::uint64_t;  ///< Not 0.
+
+  /// `own`: the process of the owner. Its actors are hosted again under the same ids, and their
+  /// ends are not remembered.
+  explicit ChildActors(ProcessId own = ProcessId()) : own_(own) {}
+
+  struct Begun {
+    Id id = 0;
+    std::optional<NamedActors> actors;  ///< Set if the request is the repetition of one.
+  };
+  /// Adds a child that is about to be spawned. Waits for the end of an earlier try of the same
+  /// request. Throws Error(kFailedPrecondition) if it is nested too deep, and Error(kCancelled) if
+  /// the parent has ended.
+  Begun begin(const ChildSpawn& request);
+  /// Notes that a child runs. Returns false if it has to be stopped, as its parent has ended.
+  bool finish(Id child, const NamedActors& actors);
+  /// Removes a child that was not spawned, or that was stopped.
+  void erase(Id child);
+  /// Removes the running children of that name, which have ended. Returns the processes of those
+  /// parents that go on, and what to tell them.
+  std::vector<std::pair<ProcessRef, ChildEnd>> forget(const std::string& name);
+
+  /// Returns whether a child that is being spawned has lost its parent.
+  bool is_abandoned(Id child) const;
+  bool contains(const std::string& name) const;
+  bool is_child_of(const ActorAddress& parent, const std::string& name) const;
+  /// Returns whether the request with that number has spawned children that run.
+  bool has_spawned(const ChildStop& request) const;
+  bool has_children(ProcessId parents) const;
+
+  /// Ends parents: refuses their later requests. Returns the names of their running children, in
+  /// the order in which they have to be stopped.
+  std::vector<std::string> end(std::span<const ActorAddress> parents);
+  /// Ends all actors of a process.
+  std::vector<std::string> end_process(ProcessId process);
+  /// Ends all parents, and refuses all later requests.
+  std::vector<std::string> end_all();
+  /// Blocks until these parents have no children any more, or `within` has passed.
+  void wait_until_gone(std::span<const ActorAddress> parents, Nanoseconds within) const;
+
+ private:
+  /// An incarnation of an actor; with kNoActor: all of the process.
+  using Parent = std::pair<ProcessId, ActorId>;
+  struct Child {
+    std::string name;
+    ProcessRef process;  ///< Process of the parent.
+    Parent parent;
+    std::uint64_t number = 0;
+    std::uint64_t decider = 0;
+    std::size_t depth = 1;  ///< Number of its parents.
+    std::string root;       ///< Label of the first of them.
+    bool abandoned = false;
+    std::optional<NamedActors> actors = {};  ///< Absent while it is being spawned.
+  };
+  static Parent parent_of(const ActorAddress& actor) { return {actor.process.id, actor.actor}; }
+  // Called under mutex_.
+  void mark_ended(const Parent& parent);
+  bool has_ended(const Parent& parent) const;
+  const Child* find(const std::string& name) const;
+  std::map<Id, Child>::iterator find_earlier(const ChildSpawn& request);
+  Child make(const ChildSpawn& request) const;
+  template <typename Pick>
+  std::vector<std::string> abandon(Pick pick);
+
+  const ProcessId own_;
+  mutable Mutex mutex_;  // guards the members below
+  mutable Condition changed_;
+  std::map<Id, Child> children_;  // in the order of their spawns
+  Id last_ = 0;
+  std::set<Parent> ended_;
+  std::deque<Parent> ended_order_;
+  bool closed_ = false;
+};
+
+}  // namespace weft::actors

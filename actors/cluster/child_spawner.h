@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <vector>
+
+#include "actors/call/task.h"
+#include "actors/cluster/blocking_work.h"
+#include "actors/cluster/spawner.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+
+/// Spawner of a program with a Cluster, which does the work on threads.
+class ChildSpawner final : public Spawner {
+ public:
+  /// Functions of the owner. They block.
+  struct Actions {
+    /// `cancelled`: set if nobody waits for the children any more.
+    std::function<SpawnedChild(const ChildSpawn&, const std::stop_token& cancelled)> spawn;
+    std::function<void(const ChildStop&)> stop;
+    std::function<void(const ActorAddress& parent)> parent_ended;
+  };
+  /// `work`: runs what blocks.
+  ChildSpawner(Context& context, Actions actions, BlockingWork& work)
+      : context_(context), actions_(std::move(actions)), work_(work) {}
+
+  task<SpawnedChild> spawn(ChildSpawn request) override;
+  task<void> stop(ChildStop request) override;
+  task<void> parent_ended(ActorAddress parent) override;
+  void child_ended(ChildEnd) override {}
+  /// Returns none: the actors of this process end with the Cluster.
+  std::vector<ChildSpawn> children_of(ActorId) override { return {}; }
+
+ private:
+  Context& context_;
+  const Actions actions_;
+  BlockingWork& work_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "actors/mailbox/mailbox.h"
+#include "actors/message/ids.h"
+
+namespace weft::actors {
+
+/// Puts the numbered calls of other processes in order: they come over several connections,
+/// directly and over relays, and may overtake each other. See CallOrder. Loop's thread only.
+///
+///   arrived: 1 2 . 4 5       1 and 2 are with the actor; 4 and 5 are held until 3 arrives
+///
+class ArrivalOrder final {
+ public:
+  /// Calls that are held for one actor and one of its callers, at most.
+  static constexpr std::size_t kMaxHeld = 1024;
+  /// Callers whose numbers are remembered, at most. The one that was quiet longest is dropped.
+  static constexpr std::size_t kMaxOrigins = 4096;
+  /// Dropped callers whose last streams are remembered, at most.
+  static constexpr std::size_t kMaxEvicted = 65'536;
+
+  enum class Fate : std::uint8_t {
+    kTaken,  ///< The call is held, or among the calls to start.
+    kSeen,   ///< The call of this number came before.
+    kStale,  ///< Its stream is over: the caller must begin another one, and send the call again.
+  };
+  struct Arrivals {
+    std::vector<Envelope> ready;    ///< To start now, in this order.
+    std::vector<Envelope> dropped;  ///< Not to start any more.
+  };
+  /// Adds a call of the process `origin`. Throws Error(kResourceExhausted) if too many are held
+  /// already; the call's number then counts as come.
+  Fate add(ProcessId origin, Envelope envelope, Arrivals& arrivals);
+  /// Removes and returns a held call, whose number then counts as come.
+  std::optional<Envelope> cancel(ProcessId origin, std::uint64_t call_id);
+  /// Ends the streams of a process whose connection is lost: those up to `last_direct`, of which
+  /// calls came over it, and those of held calls, for which it may have had the missing ones.
+  void drop(ProcessId origin, std::uint64_t last_direct, Arrivals& arrivals);
+  /// Forgets a process that has ended.
+  void forget(ProcessId origin, Arrivals& arrivals);
+
+ private:
+  /// Ordinary or urgent calls of one process to one actor.
+  struct Lane {
+    std::uint64_t stream = 0;
+    std::uint64_t next = 1;
+    std::size_t num_held = 0;
+    std::map<std::uint64_t, std::optional<Envelope>> held;  ///< By number; nullopt: skipped.
+  };
+  struct Origin {
+    std::uint64_t last_used = 0;
+    std::uint64_t last_ended = 0;                    ///< Streams up to this one are over.
+    std::map<std::pair<ActorId, bool>, Lane> lanes;  ///< Key: actor, urgent.
+  };
+  Origin& origin_of(ProcessId process);
+  static void drop_held(Lane& lane, Arrivals& arrivals);
+  /// Drops the caller that was quiet longest, except `spared`, and remembers its last stream.
+  void evict(ProcessId spared);
+
+  std::unordered_map<ProcessId, Origin> origins_;
+  std::unordered_map<ProcessId, std::uint64_t> evicted_;  // their last streams
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace weft::actors
