@@ -153,19 +153,22 @@ void System::Impl::shut_down() {
     timers.clear();
     calls.stop_deadlines();
     handshakes.clear();
-    for (const auto& link : links.take_all()) {
+    for (const auto& link : links.take_all(reason)) {
       link->say_goodbye({"shut down", false});
       if (auto connection = link->close_connection(reason))
         closing_connections.push_back(std::move(connection));
     }
   });
+  loop.run_and_wait([] {});  // the cancelled dials end
   // Gives unsent data, such as a last large reply, a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
   calls.fail_all(reason);
   loop.stop();
-  timers.clear();  // timers that were set meanwhile must be destroyed before the loop
+  // What began meanwhile must be destroyed before the loop, whose timers it has.
+  timers.clear();
+  handshakes.clear();
   actors.join();
 }
 
