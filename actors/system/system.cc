@@ -87,9 +87,7 @@ ActorThreads::Schedule System::Impl::later() {
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
   const bool refusal = call.actor != ActorId(0);  // the methods of the system itself have run
-  const TimePoint deadline = call.remaining_ns == 0
-                                 ? TimePoint::max()
-                                 : SteadyClock().now() + Nanoseconds(call.remaining_ns);
+  const TimePoint deadline = deadline_with_remaining(call.remaining_ns);
   const auto route = link.shared_from_this();
   if (call.order.number != 0) return relay.on_numbered_call(route, std::move(call), deadline);
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
