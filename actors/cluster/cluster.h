@@ -145,6 +145,13 @@ class Cluster final {
   Reservation reserve(const std::string& name, std::vector<Resources> bundles,
                       const MeshPlacement& where = {},
                       Nanoseconds within = std::chrono::minutes(1));
+  /// Reserves a device for each rank of `meshes`, all or none, on the hosts of its mesh. Spares are
+  /// for meshes whose own hosts have too few devices. Bundles are the ranks in the order of
+  /// `meshes`. Blocks until others free the devices, and calls `goes_on` every 50 ms meanwhile.
+  /// Throws what reserve() does, Error(kNotFound) if a host that a mesh lists has not joined and
+  /// the others have too few devices, and Error(kCancelled) if `goes_on` returns false.
+  Reservation reserve_meshes(std::vector<WantedMesh> meshes, std::vector<std::string> spares,
+                             const std::function<bool()>& goes_on);
 
   /// Stops the actors of a name that this object has spawned, after their children. Blocks until
   /// they have ended. Throws Error(kNotFound) if there are none.
@@ -303,6 +310,8 @@ class Cluster final {
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const SpawnOptions& options) const;
   void release(const MeshKey& key);
+  Reservation reserve_bundles(ReservationRequest request, Nanoseconds within,
+                              const std::function<bool()>& goes_on);
   void release_reservation(const MeshKey& key);
   /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
   void stop_in_shared_processes(const MeshProcesses& mesh);

@@ -272,6 +272,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   request.strategy = where.strategy;
   request.labels = where.labels;
   request.reservation = where.reservation;
+  request.first_bundle = where.first_bundle;
   if (where.executable) {
     request.binary = where.executable->path;
     request.binary_sha256 = where.executable->sha256;
