@@ -63,7 +63,7 @@ struct ObjectStore::Member {
   actors::ProcessRef process;
   std::string host;
   DataPlaneHello hello = {};
-  bool lives = true;    ///< False if it is left out.
+  bool lives = true;    ///< False if it takes no part any more.
   bool has_it = false;  ///< True if it needs no copy.
 };
 
@@ -191,12 +191,9 @@ actors::task<void> ObjectStore::share_with(ObjectDescription object,
   }
   // No await from here on: this handler may be cancelled already.
   for (const Member& each : members) {
-    if (each.has_it) {
-      directory_.received(object.id, each.process.id, number);
-      continue;
-    }
-    const bool complete =
-        each.lives && !failure && is_connected(each.process) && directory_.contains(object.id);
+    if (each.has_it) directory_.received(object.id, each.process.id, number);
+    if (!each.lives) continue;
+    const bool complete = !failure && is_connected(each.process) && directory_.contains(object.id);
     tell(each.process,
          complete ? Notice::Kind::kBroadcastComplete : Notice::Kind::kBroadcastAbandoned, object.id,
          number);
@@ -219,12 +216,6 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
                                   .call<&ObjectStore::begin_broadcast>(BroadcastStart{
                                       copy->object, number, claim == Claim::kAhead}));
   std::vector<transfer::DeviceId> dead;
-  const auto lose = [&](std::size_t i, const Error& why) {
-    members[i].lives = false;
-    dead.push_back(transfer::DeviceId(static_cast<std::uint32_t>(i + 1)));
-    context_.log().info("{}: {} does not receive {}: {}", context_.name(), members[i].process.name,
-                        describe(copy->object), why.message());
-  };
   for (std::size_t i = 0; i < members.size(); ++i) {
     try {
       auto& begun = beginning.calls[i];
@@ -239,7 +230,8 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
       transfer_.connect(members[i].process.id, members[i].hello);
     } catch (const Error& error) {
       if (context_.stop_token().stop_requested()) throw;
-      lose(i, error);
+      leave_out(members[i], copy->object, number, error);
+      dead.push_back(transfer::DeviceId(static_cast<std::uint32_t>(i + 1)));
     }
   }
   if (copy->object.bytes == 0) co_return;
@@ -253,7 +245,7 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
   transfer::ReshardPlan plan = dead.empty() ? whole : repair.plan(dead, network);
   // Each round completes, or loses a member, or fails for another reason, at most so often.
   for (std::size_t round = 0; round < members.size() + 3 && !plan.flows.empty(); ++round) {
-    auto executed = execute_plan(copy, members, plan);
+    auto executed = execute_plan(copy, members, plan, number);
     const auto landed = co_await executed;
     dead.clear();
     for (std::uint32_t i = 0; i < members.size(); ++i)
@@ -267,7 +259,8 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
 }
 
 actors::task<std::vector<transfer::LandedReport>> ObjectStore::execute_plan(
-    const CopyPtr& copy, std::vector<Member>& members, const transfer::ReshardPlan& plan) {
+    const CopyPtr& copy, std::vector<Member>& members, const transfer::ReshardPlan& plan,
+    std::uint64_t number) {
   // The planned devices are numbered from 0; the wire knows them by other ids.
   const DataPlaneHello own = open_data_plane();
   const auto process_of = [&](transfer::DeviceId device) {
@@ -318,12 +311,21 @@ actors::task<std::vector<transfer::LandedReport>> ObjectStore::execute_plan(
                         ended.problem.empty() ? all_chunks(device) : std::move(ended.landed)});
     } catch (const Error& error) {
       if (context_.stop_token().stop_requested()) throw;
-      members[i].lives = false;
-      context_.log().info("{}: {} is left out of the copies of {}: {}", context_.name(),
-                          members[i].process.name, describe(copy->object), error.message());
+      leave_out(members[i], copy->object, number, error);
     }
   }
   co_return landed;
+}
+
+void ObjectStore::leave_out(Member& member, const ObjectDescription& object, std::uint64_t number,
+                            const Error& why) {
+  context_.log().info("{}: {} is left out of the broadcast of {}: {}", context_.name(),
+                      member.process.name, describe(object), why.message());
+  member.lives = false;
+  // The readers there need not wait for the others.
+  tell(member.process, Notice::Kind::kBroadcastAbandoned, object.id, number);
+  directory_.not_received(object.id, member.process.id, number);
+  directory_changes_.notify();
 }
 
 actors::task<BroadcastReady> ObjectStore::begin_broadcast(BroadcastStart start) {

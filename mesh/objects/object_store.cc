@@ -296,15 +296,29 @@ actors::task<LocateReply> ObjectStore::ask_directory(LocateRequest request) {
   } catch (const Error& error) {
     failure = error;
   }
+  if (!is_loss(*failure)) throw Error(*failure);
   const actors::ProcessRef& backup = request.object.backup;
-  if (!is_loss(*failure) || backup.id == actors::ProcessId() || backup.id == self)
-    throw Error(*failure);
-  auto other = patient_call<LocateReply>(context_, [this, request] {
-    return store_of(request.object.backup)
-        .within(actors::kNoDeadline)
-        .call<&ObjectStore::locate>(request);
-  });
-  co_return co_await other;
+  if (backup.id == actors::ProcessId() || backup.id == self) {
+    if (!failure->node().empty()) throw Error(*failure);  // from the owner
+    throw_error(failure->code(),
+                "{} cannot be read, as its owner does not answer: {}; put it again, or with "
+                "copies = 2",
+                describe(request.object), failure->message());
+  }
+  try {
+    auto other = patient_call<LocateReply>(context_, [this, request] {
+      return store_of(request.object.backup)
+          .within(actors::kNoDeadline)
+          .call<&ObjectStore::locate>(request);
+    });
+    co_return co_await other;
+  } catch (const Error& error) {
+    if (!is_loss(error)) throw;
+    throw_error(error.code(),
+                "{} cannot be read, as neither its owner nor {}, which has the second copy, "
+                "answers: {}; {}; put it again",
+                describe(request.object), backup.name, failure->message(), error.message());
+  }
 }
 
 actors::task<LocateReply> ObjectStore::locate(LocateRequest request) {

@@ -184,7 +184,11 @@ class ObjectStore final {
   /// Executes one plan among the living members. Returns the landed chunks of the members.
   actors::task<std::vector<transfer::LandedReport>> execute_plan(const CopyPtr& copy,
                                                                  std::vector<Member>& members,
-                                                                 const transfer::ReshardPlan& plan);
+                                                                 const transfer::ReshardPlan& plan,
+                                                                 std::uint64_t number);
+  /// Ends the part of a member that has failed.
+  void leave_out(Member& member, const ObjectDescription& object, std::uint64_t number,
+                 const Error& why);
   actors::task<BroadcastReport> take_part(BroadcastPart part, std::shared_ptr<ObjectMemory> memory,
                                           bool writes);
   actors::task<void> connect_to(actors::ProcessRef process);

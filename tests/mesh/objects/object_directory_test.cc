@@ -82,14 +82,14 @@ TEST_F(Directory, AReaderWaitsForABroadcastToItsHost) {
   EXPECT_TRUE(directory.add_audience(object.id, audience).empty());
   directory.expect(object.id, audience);
   EXPECT_EQ(locate(2, "b"), std::nullopt);
-  EXPECT_EQ(source_of(9, "e"), 1u);  // nobody expects it
+  EXPECT_EQ(source_of(9, "e"), 1u);  // not expected
   const std::uint64_t first = kBroadcastFlag | 1, second = kBroadcastFlag | 2;
   directory.add_receiver(object.id, process(2), "b", first);
   directory.expect_ends(object.id, audience);
   EXPECT_EQ(locate(2, "b"), std::nullopt);
   EXPECT_EQ(locate(4, "b"), std::nullopt);
-  EXPECT_EQ(source_of(3, "c"), 1u);                     // left out; process 2 is no source yet
-  directory.received(object.id, ProcessId(2), second);  // of another broadcast
+  EXPECT_EQ(source_of(3, "c"), 9u);                     // left out; process 2 is no source yet
+  directory.received(object.id, ProcessId(2), second);  // no member of that broadcast
   EXPECT_EQ(locate(2, "b"), std::nullopt);
   directory.received(object.id, ProcessId(2), first);
   for (const std::uint64_t reader : {2, 4}) {
@@ -99,7 +99,7 @@ TEST_F(Directory, AReaderWaitsForABroadcastToItsHost) {
     EXPECT_EQ(reply->holder.id, ProcessId(2));
   }
   // Process 2 has lost the copy.
-  EXPECT_EQ(source_of(2, "b", {2}), 1u);
+  EXPECT_EQ(source_of(2, "b", {2}), 3u);
 }
 
 TEST_F(Directory, AReaderThatIsRefusedDoesNotKeepTheObject) {

@@ -293,7 +293,7 @@ TEST_F(ObjectBroadcasts, AMeshCallGoesOnWithoutADeadHost) {
   kill("c");
   const auto sums = calls.get();
   EXPECT_EQ(sums[0].value(), sum_of(kCount));
-  EXPECT_EQ(sums[1].error().code(), ErrorCode::kPeerDied);
+  EXPECT_TRUE(sums[1].ok() || sums[1].error().code() == ErrorCode::kPeerDied);
   EXPECT_EQ(sums[2].value(), sum_of(kCount));
   owned.reset();
   EXPECT_TRUE(eventually([&] { return driver.status().host_bytes == 0; }));
@@ -313,8 +313,10 @@ TEST_F(ObjectBroadcasts, TheDeathOfTheOwnerDuringABroadcastIsTheErrorUnlessThere
       if (sum.ok() || copies == 2) {
         EXPECT_EQ(sum.value(), sum_of(kCount));
       } else {
-        EXPECT_EQ(sum.error().code(), ErrorCode::kPeerDied);
-        EXPECT_THAT(sum.error().message(), testing::HasSubstr("owner"));
+        // A reader that connects again after the death finds nobody.
+        EXPECT_TRUE(sum.error().code() == ErrorCode::kPeerDied ||
+                    sum.error().code() == ErrorCode::kUnavailable);
+        EXPECT_THAT(sum.error().message(), testing::HasSubstr("object 1 of owner"));
       }
     }
     for (const char* host : {"b", "c", "d"}) kill(host);
