@@ -42,7 +42,7 @@ std::shared_ptr<CallState> request_children(const Context& context, const Spawne
           return encode(decide(decode<Incident>(bytes)));
         });
   } else if (const auto method = context.urgent_method("on_failure");
-             method && !options.supervised() && !options.restarts) {
+             method && options.on_failure == OnFailure::kUnspecified && !options.restarts) {
     request.policy = ChildPolicy::kOnFailure;
     request.decision_method = method->index;
     request.decision_fingerprint = method->fingerprint;
