@@ -299,6 +299,8 @@ class Cluster final {
   /// spawned: there is none, or it has lost actors and the policy restarts none.
   std::optional<SpawnedActors> adopt_left(MeshKey& key, const SpawnedActors& wanted,
                                           const SpawnOptions& options);
+  /// Returns the ranks of a name that have ended, as the predecessor has told the head.
+  std::set<std::uint32_t> ended_ranks(const std::string& name);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
@@ -318,8 +320,10 @@ class Cluster final {
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
-  /// Supervises the actors of a mesh. Returns them with this process as their owner.
-  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors);
+  /// Supervises the actors of a mesh. Returns them with this process as their owner. `ended`: lost
+  /// ranks that had ended before, and are not restarted.
+  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors,
+                          const std::set<std::uint32_t>& ended = {});
   /// Reports the actors of an adopted mesh that are lost.
   MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
@@ -347,12 +351,19 @@ class Cluster final {
   void end_children(const std::vector<ActorAddress>& parents);
   void end_children_of(const MeshKey& mesh);
   void end_all_children();
-  void parent_ended(const ActorAddress& parent);
-  /// Has the children of an actor that has ended itself stopped, and its processes if it is a child
-  /// itself. Does not block.
+  /// Stops those of these children that still have to be stopped.
+  void stop_ending(const std::vector<std::string>& names);
+  /// Stops the children of the actors in ended_, and the processes of actors that are children
+  /// themselves.
+  void end_children_of_ended();
   void actor_exited(const ActorAddress& actor);
-  /// Tells the spawner of actors in exited_, until a thread has taken them.
-  void tell_exited();
+  /// Has end_children_of_ended() called for an actor; with kNoActor: for all of the process. Does
+  /// not block.
+  void end_children_later(const ActorAddress& parent);
+  /// Tells the spawner of actors in ended_, until a thread has taken them.
+  void tell_ended();
+  /// Returns the children of the actors in these processes.
+  std::vector<ChildSpawn> children_in(const std::map<ProcessId, ProcessRef>& processes);
   /// Adopts the children of adopted actors.
   void adopt_children(const std::vector<ActorAddress>& parents);
   void adopt_child(const ChildSpawn& request);
@@ -410,9 +421,9 @@ class Cluster final {
   ActorRef<Directory> directory_;
   // Used by the threads of the members below.
   ChildActors children_;
-  Mutex exited_mutex_;
-  std::vector<ActorAddress> exited_;  // guarded: actors that parent_ended() has to end
-  bool exited_told_ = false;          // guarded: tell_exited() is called until there are none
+  Mutex ended_mutex_;
+  std::vector<ActorAddress> ended_;  // guarded: actors for end_children_of_ended()
+  bool ended_told_ = false;          // guarded: tell_ended() is called until there are none
   ActorRef<Spawner> spawner_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;

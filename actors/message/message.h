@@ -107,6 +107,7 @@ struct Reply {
   std::uint64_t id = 0;
   std::variant<std::vector<std::byte>, Error> result;
   bool not_started = false;  ///< True if the error is a refusal: the call was not started.
+  bool interrupted = false;  ///< True if the call ran when its actor was stopped for a restart.
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

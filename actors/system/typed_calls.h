@@ -318,9 +318,12 @@ void MeshRef<T>::stop(Nanoseconds within) const {
   std::vector<std::shared_ptr<CallState>> calls;
   for (const auto& actor : actors_) calls.push_back(system_->stop_actor(actor, within));
   if (on_actor_thread()) return;  // a handler must not block
-  for (const auto& call : calls) call->wait_until(TimePoint::max());
+  for (const auto& call : calls) wait_in_thread(call, TimePoint::max());
+  const CallFrame* const handler = blocking_call();
+  const bool cancelled = handler != nullptr && handler->cancelled();
   for (const auto& call : calls)
-    if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded)
+    if (call->error() && (call->error()->code() == ErrorCode::kDeadlineExceeded ||
+                          (cancelled && call->error()->code() == ErrorCode::kCancelled)))
       throw *call->error();
 }
 

@@ -124,6 +124,8 @@ class OutgoingCalls final : public CallOwner {
   /// Sends a call elsewhere that an actor has refused because it is restarted. Returns false if the
   /// call must fail.
   bool resend_refused(const Reply& reply);
+  /// Notes that an actor of another owner has ended, if a reply says so.
+  void note_ended(const Reply& reply);
   TimePoint deadline_after(Nanoseconds within, TimePoint now) const;
   /// Sends a call whose message is kept to the present address of its actor, once that is known.
   void send_to_present_address(const std::shared_ptr<CallState>& call);

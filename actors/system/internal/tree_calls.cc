@@ -138,7 +138,8 @@ void TreeCalls::Tree::take_result(RelayedResult result) {
     return send_directly(
         *entry, result.state == RelayedState::kLost,
         result.error.value_or(Error(ErrorCode::kInternal, "a relay gave no reason")));
-  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused};
+  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused,
+              result.state == RelayedState::kInterrupted};
   if (result.error) reply.result = std::move(*result.error);
   owner_.calls_.finish(std::move(reply));
 }
