@@ -20,6 +20,8 @@ using ActorId = StrongId<struct ActorTag, std::uint64_t>;
 
 /// Returns the id of the actor hosted as `name`, so that callers need no look-up.
 ActorId actor_id_of(std::string_view name);
+/// Returns true for ids that are made from names. Other actors never have them.
+bool is_named(ActorId actor);
 
 /// Reference to a process: id, name and address. A plain value; keeps nothing alive.
 struct ProcessRef {

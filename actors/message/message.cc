@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -13,9 +14,28 @@
 
 namespace weft::actors {
 
+namespace {
+/// Separates ids of names from the ids that a process counts up.
+constexpr std::uint64_t kNamedBit = std::uint64_t{1} << 63;
+}  // namespace
+
 ActorId actor_id_of(std::string_view name) {
-  // The top bit separates ids of names from the ids that a process counts up.
-  return ActorId(fnv1a(name.data(), name.size()) | (std::uint64_t{1} << 63));
+  return ActorId(fnv1a(name.data(), name.size()) | kNamedBit);
+}
+
+bool is_named(ActorId actor) { return (actor.value() & kNamedBit) != 0; }
+
+std::int64_t remaining_until(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return 0;
+  return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());
+}
+
+TimePoint deadline_with_remaining(std::int64_t remaining_ns) {
+  if (remaining_ns == 0) return TimePoint::max();
+  const TimePoint now = SteadyClock().now();
+  if (remaining_ns < 0) return now;
+  const std::int64_t left = (TimePoint::max() - now).count();
+  return remaining_ns < left ? now + Nanoseconds(remaining_ns) : TimePoint::max();
 }
 
 ActorId lost_actor_id(std::string_view label) {

@@ -11,6 +11,7 @@
 
 #include "actors/message/ids.h"
 #include "actors/net/connection.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -102,6 +103,11 @@ struct Call {
   CallOrder order = {};
   friend bool operator==(const Call&, const Call&) = default;
 };
+
+/// Returns the nanoseconds until `deadline`, at least 1, for Call::remaining_ns; 0: no deadline.
+std::int64_t remaining_until(TimePoint deadline);
+/// Returns the deadline of a call that arrives now. Any number is allowed.
+TimePoint deadline_with_remaining(std::int64_t remaining_ns);
 
 struct Reply {
   std::uint64_t id = 0;

@@ -87,9 +87,7 @@ ActorThreads::Schedule System::Impl::later() {
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
   const bool refusal = call.actor != ActorId(0);  // the methods of the system itself have run
-  const TimePoint deadline = call.remaining_ns == 0
-                                 ? TimePoint::max()
-                                 : SteadyClock().now() + Nanoseconds(call.remaining_ns);
+  const TimePoint deadline = deadline_with_remaining(call.remaining_ns);
   const auto route = link.shared_from_this();
   if (call.order.number != 0) return relay.on_numbered_call(route, std::move(call), deadline);
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
@@ -154,19 +152,22 @@ void System::Impl::shut_down() {
     timers.clear();
     calls.stop_deadlines();
     handshakes.clear();
-    for (const auto& link : links.take_all()) {
+    for (const auto& link : links.take_all(reason)) {
       link->say_goodbye({"shut down", false});
       if (auto connection = link->close_connection(reason))
         closing_connections.push_back(std::move(connection));
     }
   });
+  loop.run_and_wait([] {});  // the cancelled dials end
   // Gives unsent data, such as a last large reply, a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
   calls.fail_all(reason);
   loop.stop();
-  timers.clear();  // timers that were set meanwhile must be destroyed before the loop
+  // What began meanwhile must be destroyed before the loop, whose timers it has.
+  timers.clear();
+  handshakes.clear();
   actors.join();
 }
 

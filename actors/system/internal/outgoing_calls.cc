@@ -81,12 +81,14 @@ void OutgoingCalls::send(const std::shared_ptr<CallState>& state, Call call, boo
 }
 
 std::shared_ptr<CallState> OutgoingCalls::call_relay(const ProcessRef& process,
-                                                     std::vector<std::byte> request) {
+                                                     std::vector<std::byte> request,
+                                                     std::shared_ptr<CarriedCalls> carried) {
   auto state = make(system_actor_of(process, process.name), kRelayMethod, kNoDeadline);
   Call call = system_call(SystemMethod::kRelay, std::move(request));
   call.id = state->id;
   try {
-    route_to(process)->send({std::move(call), state, TimePoint::max(), false, kRelayMinor});
+    route_to(process)->send(
+        {std::move(call), state, TimePoint::max(), false, kRelayMinor, std::move(carried)});
   } catch (const Error& error) {
     state->fail(error);
   }

@@ -82,10 +82,11 @@ struct RelayHeader {
   std::uint32_t num_ranks = 0;
   /// Operation with which relays combine results.
   std::optional<ReduceOperation> reduce;
+  std::vector<std::uint64_t> ended;  ///< Calls that must not start: they ended before they left.
   static constexpr auto fields = weft::fields(
       &RelayHeader::origin, &RelayHeader::run, &RelayHeader::fingerprint, &RelayHeader::method,
       &RelayHeader::urgent, &RelayHeader::one_way, &RelayHeader::remaining_ns, &RelayHeader::bytes,
-      &RelayHeader::num_ranks, &RelayHeader::reduce);
+      &RelayHeader::num_ranks, &RelayHeader::reduce, &RelayHeader::ended);
 };
 
 /// Argument of kRelay. The first node is the receiver.
