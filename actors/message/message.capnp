@@ -72,6 +72,7 @@ struct Reply {
     error @2 :Error;
   }
   notStarted @3 :Bool; # the error is a refusal: the call was not started
+  resultLost @4 :Bool; # the handler has returned, and its result cannot be sent
 }
 
 struct Error {
