@@ -6,8 +6,9 @@
 
 namespace weft::actors {
 
-/// Placeholder for the system's default deadline.
-inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
+/// Placeholder for the default deadline: the method's, or else the system's. A time of zero or less
+/// is none: a call with such a deadline fails at once and is not sent.
+inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::min();
 
 /// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
 /// suspended or blocks.

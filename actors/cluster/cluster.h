@@ -161,7 +161,8 @@ class Cluster final {
   void release_inherited(const std::string& name, const std::function<void()>& before = nullptr);
 
   /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
-  /// is there. Throws Error(kNotFound) after `within`; see System::find().
+  /// is there. Throws Error(kNotFound) after `within`, or at once if that is zero; see
+  /// System::find().
   template <typename T>
   ActorRef<T> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
     return system_.find<T>(name, within).get();

@@ -200,6 +200,13 @@ void Cluster::stop_child(const ChildStop& request) {
     throw_error(ErrorCode::kNotFound,
                 "{} has no children named '{}'; an actor can stop those that it has spawned",
                 request.parent.label, request.name);
+  const auto published = published_.find(request.name);
+  const std::size_t num_actors = published ? published->actors.addresses.size() : 0;
+  if (request.num_actors != 0 && num_actors != 0 && request.num_actors != num_actors)
+    throw_error(ErrorCode::kInvalidArgument,
+                "cannot stop a slice of {} actors of '{}', which has {}: actors of a mesh stop "
+                "together; stop the whole mesh, or let actors end themselves with context.exit()",
+                request.num_actors, request.name, num_actors);
   stop_actors(request.name);
 }
 

@@ -24,7 +24,10 @@ struct DeviceExecutable {
   std::uint64_t memory_cap = 0;  ///< Limit of each process, in bytes; 0: none.
 };
 
-/// Placement of a mesh on these hosts, in this order. No hosts: all, in the order of joining.
+/// Placement of a mesh on these hosts only; without hosts, on all. pack() fills the hosts in this
+/// order, or else in the order of joining. spread() takes the host with the fewest actors of the
+/// mesh, then the least used one, then the first in this order. Without a strategy: pack() for
+/// actors with devices, spread() for others.
 ///
 ///   cluster.spawn<Worker>("pool", {{"worker", 64}}, {.place = spread().label("zone", "a")});
 struct MeshPlacement {

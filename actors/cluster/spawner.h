@@ -53,8 +53,11 @@ struct ChildStop {
   /// Number of the request that spawned them, whose caller has no handle. Nothing is stopped, and
   /// no error is thrown, if that request spawned none. 0: whichever request.
   std::uint64_t number = 0;
-  static constexpr auto fields =
-      weft::fields(&ChildStop::parent, &ChildStop::name, &ChildStop::number);
+  /// Number of actors in the handle that names them; another number than theirs is refused. 0: no
+  /// handle.
+  std::uint64_t num_actors = 0;
+  static constexpr auto fields = weft::fields(&ChildStop::parent, &ChildStop::name,
+                                              &ChildStop::number, &ChildStop::num_actors);
 };
 
 /// End of children before that of their parent.

@@ -73,6 +73,7 @@ struct Reply {
   }
   notStarted @3 :Bool; # the error is a refusal: the call was not started
   interrupted @4 :Bool; # the call was cancelled, as its actor was stopped for a restart
+  resultLost @5 :Bool; # the handler has returned, and its result cannot be sent
 }
 
 struct Error {

@@ -238,6 +238,7 @@ void encode_reply(const Reply& reply, const ByteSink& sink) {
     to.setId(reply.id);
     to.setNotStarted(reply.not_started);
     to.setInterrupted(reply.interrupted);
+    to.setResultLost(reply.result_lost);
     auto into = to.initError();
     into.setCode(static_cast<std::uint16_t>(error.code()));
     into.setMessage(text_of(error.message()));
@@ -337,6 +338,7 @@ Reply decode_reply(std::span<const std::byte> bytes) {
         const auto error = from.getError();
         reply.not_started = from.getNotStarted();
         reply.interrupted = from.getInterrupted();
+        reply.result_lost = from.getResultLost();
         reply.result = Error(error_code(error.getCode()), string_of(error.getMessage()))
                            .at(string_of(error.getWhere()))
                            .from(string_of(error.getNode()), string_of(error.getActor()));

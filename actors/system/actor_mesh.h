@@ -27,12 +27,13 @@ namespace weft::actors {
 /// From 32 actors on, call(), call_collect(), tell(), stream() and reduce() travel a tree of the
 /// mesh's processes, of which each sends at most 16 messages.
 ///
-/// Any thread; the System must be alive.
+/// Each use of an empty handle throws Error(kInvalidArgument). Any thread; the System must be
+/// alive.
 template <typename T>
 class MeshRef final {
  public:
   using Addresses = std::vector<std::shared_ptr<const ActorAddress>>;
-  /// Makes an empty handle, which only can be assigned.
+  /// Makes an empty handle.
   MeshRef() = default;
   MeshRef(System& system, std::string name, MeshShape shape, Addresses actors)
       : system_(&system),
@@ -43,15 +44,16 @@ class MeshRef final {
   const std::string& name() const { return name_; }
   const MeshShape& shape() const { return shape_; }
   std::int64_t size() const { return actors_.size(); }
-  explicit operator bool() const { return system_ != nullptr; }
+  explicit operator bool() const { return !actors_.empty(); }
 
   /// Returns the actors at a part of some axes. slice({{"data", 0}}) drops the axis;
   /// slice({{"data", 0, 2}}) keeps it.
   MeshRef slice(const std::vector<AxisPart>& parts) const {
+    System& of = system();
     const auto chosen = shape_.slice(parts);
     Addresses actors;
     for (const std::int64_t rank : chosen.ranks) actors.push_back(actors_[rank]);
-    MeshRef part(*system_, name_, chosen.shape, std::move(actors));
+    MeshRef part(of, name_, chosen.shape, std::move(actors));
     part.within_ = within_;
     return part;
   }
@@ -59,8 +61,9 @@ class MeshRef final {
     return rank(shape_.rank(coordinates));
   }
   ActorRef<T> rank(std::int64_t rank) const {
+    System& of = system();
     (void)shape_.coordinates(rank);  // throws if the rank is out of range
-    return ActorRef<T>(*system_, actors_[rank]).within(within_);
+    return ActorRef<T>(of, actors_[rank]).within(within_);
   }
   MeshRef within(Nanoseconds time) const {
     MeshRef copy = *this;
@@ -125,13 +128,15 @@ class MeshRef final {
   template <typename Report>
   Future<std::vector<Outcome<Report>>> reports() const;
 
-  /// Stops the actors and blocks until all have ended; on an actor's thread does not block. A rank
-  /// that died already counts as ended. Throws Error(kDeadlineExceeded), and Error(kCancelled) if
-  /// the `blocking` handler that waits is cancelled; the actors end all the same.
-  void stop() const;
-  void stop(Nanoseconds within) const;
+  /// Stops the actors, each as ActorRef::stop() does. Done when all have ended; fails with the
+  /// first error.
+  Future<void> stop() const;
 
  private:
+  System& system() const {
+    if (actors_.empty()) internal::throw_empty_handle("MeshRef");
+    return *system_;
+  }
   template <auto Member, typename... Arguments>
   std::vector<std::shared_ptr<CallState>> call_each(Arguments&&... arguments) const;
 
@@ -232,14 +237,15 @@ class ActorMesh final {
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
   /// Replaces the actors by those that System::respawn_mesh() returned.
   void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
-  /// Stops the actors and blocks until they have ended.
+  /// Stops the actors and blocks until they have ended; on an actor's thread does not block. Throws
+  /// Error(kDeadlineExceeded) if one has not ended.
   void stop() {
     if (const auto elsewhere = std::exchange(stop_elsewhere_, nullptr)) return elsewhere();
     if (!std::exchange(owned_, false)) return;
     const auto tell = std::exchange(on_stopped_, nullptr);
     if (const auto stopping = std::exchange(on_stopping_, nullptr)) stopping();
     try {
-      mesh_.stop();
+      stop_actors(mesh_);
     } catch (...) {
       if (tell) tell();
       throw;
@@ -254,11 +260,25 @@ class ActorMesh final {
   }
 
  private:
+  static void stop_actors(const MeshRef<T>& mesh) {
+    auto stopping = mesh.stop();
+    if (on_actor_thread()) return;
+    const CallFrame* const handler = blocking_call();
+    try {
+      stopping.get();
+    } catch (const Error& error) {
+      // The actors of a process that cannot be reached end with it, or with its connection.
+      if (error.code() == ErrorCode::kDeadlineExceeded ||
+          error.code() == ErrorCode::kFailedPrecondition ||
+          (handler != nullptr && handler->cancelled()))
+        throw;
+    }
+  }
   void release() noexcept {
     if (!std::exchange(owned_, false)) return;
     if (on_stopping_) on_stopping_();
     try {
-      mesh_.stop(std::chrono::seconds(2));
+      stop_actors(mesh_.within(std::chrono::seconds(2)));
     } catch (const Error&) {
       // A destructor cannot report this. The actors end with their process or its connection.
     }

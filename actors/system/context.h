@@ -97,10 +97,10 @@ class Context final {
   /// Finds an actor, or a mesh, by name: auto hits = co_await context.find<Counter>("hits"). See
   /// System::find().
   template <typename T>
-  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = Nanoseconds::zero()) const;
+  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) const;
   template <typename T>
   Future<MeshRef<T>> find_mesh(const std::string& name,
-                               Nanoseconds within = Nanoseconds::zero()) const;
+                               Nanoseconds within = kDefaultDeadline) const;
   /// Spawns an actor, or a mesh of actors: children of this actor. They stop with it, in reverse
   /// order of their spawns, and stay when the process that owns them is started again. An end by
   /// ActorRef::stop() or MeshRef::stop() leaves them until the owner of the parent ends.
@@ -109,8 +109,9 @@ class Context final {
   ///   auto spawning = context.spawn<Worker>("team", {{"worker", 4}}, {}, arguments...);
   ///   MeshRef<Worker> team = co_await spawning;
   /// Options are those of Cluster::spawn(), but `decide` runs on this actor's thread. Without a
-  /// policy, the method "on_failure" of this actor's class decides, if it has one; else a death
-  /// escalates: calls of the children fail. The deadline is that of the running handler. Fails with
+  /// policy, the method of this actor's class that is listed as "on_failure" decides, if there is
+  /// one: `OnFailure on_failure(Incident)`, urgent. Else a death escalates: calls of the children
+  /// fail. The deadline is that of the running handler. Fails with
   /// the errors of Cluster::spawn(), and with kFailedPrecondition without a cluster, or if they
   /// are nested deeper than 64. Defined in actors/cluster/context_spawn.h (cluster.h includes it).
   template <typename T, typename... Arguments>
@@ -120,8 +121,8 @@ class Context final {
   Spawning<MeshRef<T>> spawn(const std::string& name, const MeshShape& shape,
                              const SpawnOptions& options, Arguments&&... arguments) const;
   /// Stops children of this actor. Done when they have ended. Fails with kNotFound if this actor
-  /// has no children of that name; throws Error(kInvalidArgument) for one actor of a mesh. Defined
-  /// like spawn().
+  /// has no children of that name, and with kInvalidArgument for a slice of a mesh; throws
+  /// Error(kInvalidArgument) for one actor of a mesh. Defined like spawn().
   template <typename T>
   Future<void> stop(const ActorRef<T>& child) const;
   template <typename T>

@@ -35,12 +35,15 @@ class Directory {
   /// Returns the actors of that name. Waits for them until shortly before the deadline of the call;
   /// then throws Error(kNotFound) with the nearest names.
   virtual task<NamedActors> find(std::string name) = 0;
+  /// Like find(), but asks once and does not wait for the actors.
+  virtual task<NamedActors> find_now(std::string name) = 0;
   /// Returns where an actor is now whose owner does not answer. Waits while its restart is under
   /// way. Throws Error(kNotFound) if nobody restarts it.
   virtual task<ActorAddress> locate(ActorAddress lost) = 0;
 
   static constexpr auto endpoints = interface<"weft.directory", 1>(
-      on<&Directory::find>("find", urgent), on<&Directory::locate>("locate", urgent));
+      on<&Directory::find>("find", urgent), on<&Directory::find_now>("find_now", urgent),
+      on<&Directory::locate>("locate", urgent));
 };
 inline constexpr const char* kDirectoryName = "directory";
 

@@ -442,8 +442,13 @@ std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseco
                 "{} cannot find '{}': it belongs to no cluster; find actors in drivers and device "
                 "processes",
                 impl_->identity.name(), name);
-  return call(std::make_shared<const ActorAddress>(ActorAddress{self(), directory, kDirectoryName}),
-              internal::method_of<Directory, &Directory::find>(), within, encode(std::tuple(name)));
+  const auto target =
+      std::make_shared<const ActorAddress>(ActorAddress{self(), directory, kDirectoryName});
+  if (within == kDefaultDeadline || within > Nanoseconds::zero())
+    return call(target, internal::method_of<Directory, &Directory::find>(), within,
+                encode(std::tuple(name)));
+  return call(target, internal::method_of<Directory, &Directory::find_now>(), kDefaultDeadline,
+              encode(std::tuple(name)));
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,

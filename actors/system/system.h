@@ -184,9 +184,9 @@ class System final : public DecodeContext {
   }
 
   /// Finds the actor of that name in this cluster: "hits" of this process's run, or else of the
-  /// cluster; "quickstart/hits" of another run. Waits for it. Fails with kNotFound, which tells the
-  /// nearest names, kInvalidArgument if the name is that of several actors, and kIncompatible if
-  /// the actor is of another class.
+  /// cluster; "quickstart/hits" of another run. Waits for it up to `within`; zero or less: asks
+  /// once. Fails with kNotFound, which tells nearest names, kInvalidArgument if the name is that
+  /// of several actors, and kIncompatible if the actor is of another class.
   template <typename T>
   Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
     static_cast<void>(internal::ActorCheck<T>::value);

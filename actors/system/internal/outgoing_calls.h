@@ -144,6 +144,8 @@ class OutgoingCalls final : public CallOwner {
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
   void arm_deadlines(TimePoint at);
   void expire();
+  /// Fails a call whose deadline has passed. Returns false if the call has ended already.
+  static bool fail_late(CallState& call);
 
   System& system_;
   const SystemOptions& options_;

@@ -41,6 +41,20 @@ TEST(ResourceAllocator, FillsHostsInTheOrderOfTheRequest) {
               ElementsAre(HostDevice{"a", 1}));
 }
 
+TEST(ResourceAllocator, WithoutDevicesTakesTheHostsOfTheRequestInTurn) {
+  ResourceAllocator allocator;
+  for (const char* host : {"a", "b", "c"}) allocator.add_host(host, 2);
+  MeshRequest pool = request("pool", 1, 3, {"b", "a"});
+  pool.needs = {};
+  EXPECT_THAT(assign(allocator, pool, {"pool", 1}),
+              ElementsAre(HostDevice{"b", kNoDevice}, HostDevice{"a", kNoDevice},
+                          HostDevice{"b", kNoDevice}));
+  pool.strategy = PlacementStrategy::kPack;
+  EXPECT_THAT(assign(allocator, pool, {"packed", 1}),
+              ElementsAre(HostDevice{"b", kNoDevice}, HostDevice{"b", kNoDevice},
+                          HostDevice{"b", kNoDevice}));
+}
+
 TEST(ResourceAllocator, ALostDeviceIsReplacedOnItsHostOrElseOnTheFirstHostWithAFreeDevice) {
   ResourceAllocator allocator;
   allocator.add_host("a", 2);

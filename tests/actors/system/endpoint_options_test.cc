@@ -69,7 +69,7 @@ class Kitchen final {
     });
   }
   int ask(ActorRef<Kitchen> other) { return other.call<&Kitchen::slow>().get(); }
-  void close(MeshRef<Kitchen> others) { others.stop(kNoDeadline); }
+  void close(MeshRef<Kitchen> others) { others.within(kNoDeadline).stop().get(); }
   task<int> slow() {
     ++waiting;
     co_await gate_.wait();

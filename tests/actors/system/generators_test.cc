@@ -339,6 +339,7 @@ TEST_F(Generators, FailWithTheirProcessAfterTheValuesThatHaveCome) {
   kill();
   const auto last = values.next().get();
   EXPECT_EQ(last->error().code(), ErrorCode::kPeerDied);
+  EXPECT_EQ(last->error().progress(), CallProgress::kStarted);
   EXPECT_THAT(last->error().message(), HasSubstr("worker died: SIGKILL"));
   EXPECT_THAT(last->error().message(), HasSubstr("had given values and did not end"));
   EXPECT_FALSE(values.next().get());

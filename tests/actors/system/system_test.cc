@@ -354,9 +354,11 @@ TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
       [&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message().find("64 MiB"), std::string::npos) << error.message();
-  EXPECT_EQ(
-      error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(),
-      ErrorCode::kResourceExhausted);
+  EXPECT_EQ(error.progress(), CallProgress::kNotSent);
+  const Error lost =
+      error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); });
+  EXPECT_EQ(lost.code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(lost.progress(), CallProgress::kReplyLost);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
 }
 
