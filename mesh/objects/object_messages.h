@@ -42,7 +42,7 @@ struct LocateReply {
   static constexpr auto fields = weft::fields(&LocateReply::action, &LocateReply::holder);
 };
 
-/// What a store tells another one without waiting for an answer.
+/// One-way message of a store to another one.
 struct Notice {
   enum class Kind : std::uint8_t {
     kReceived,            ///< The sender has a complete copy.
@@ -114,7 +114,7 @@ struct BroadcastReport {
   static constexpr auto fields = weft::fields(&BroadcastReport::problem, &BroadcastReport::landed);
 };
 
-/// What a store says of itself.
+/// Status of an object store.
 struct StoreStatus {
   actors::ProcessRef process;
   std::string host;

@@ -26,7 +26,7 @@ struct ObjectId {
   static constexpr auto fields = weft::fields(&ObjectId::owner, &ObjectId::number);
 };
 
-/// What a process must know to get an object. A value.
+/// Identity, size, type and owner of an object, with which any process can get it. A value.
 struct ObjectDescription {
   ObjectId id;
   std::uint64_t bytes = 0;
