@@ -234,11 +234,12 @@ struct SpawnArgumentsCheck {
 };
 
 /// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
+/// `context`: sees the values; may be null.
 template <auto Member, typename... Arguments>
-std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
+std::vector<std::byte> encode_arguments(EncodeContext* context, Arguments&&... arguments) {
   if constexpr (MethodCheck<Member>::value) {
     if constexpr (CallArgumentsCheck<Member, Arguments...>::value)
-      return encode(ArgumentsOf<Member>(std::forward<Arguments>(arguments)...));
+      return encode(ArgumentsOf<Member>(std::forward<Arguments>(arguments)...), context);
   }
   return {};
 }

@@ -47,7 +47,7 @@ struct GeneratorPromise : TaskPromiseBase {
   }
   /// Refuses temporaries that some compilers destroy twice, and others of their type.
   template <typename U = Value>
-  requires kIsFragileTemporary<U> Yielded yield_value(U&& value) {
+  requires kIsFragileTemporary<U> Yielded yield_value(U&&) {
     static_assert(
         !kIsFragileTemporary<U>,
         "give the value a name, also if it is a function's result or std::move()d: GCC 12 destroys "

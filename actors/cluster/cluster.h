@@ -188,6 +188,13 @@ class Cluster final {
   SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options,
                              ChildActors::Id child = 0);
 
+  /// Reserves a device for each rank of `meshes`, all or none, on the hosts of its mesh. Spares are
+  /// for meshes whose own hosts have too few devices. Bundles are the ranks in the order of
+  /// `meshes`. Blocks until others free the devices, and calls `goes_on` every 50 ms meanwhile.
+  /// Throws what reserve() does, Error(kNotFound) if a host that a mesh lists has not joined and
+  /// the others have too few devices, and Error(kCancelled) if `goes_on` returns false.
+  Reservation reserve_meshes(std::vector<WantedMesh> meshes, std::vector<std::string> spares,
+                             const std::function<bool()>& goes_on);
   /// Releases the mesh of that name that the predecessor of a restarted owner left, unless it was
   /// adopted. Calls `before` first, if there is one; if that throws, the mesh stays inherited.
   void release_inherited(const std::string& name, const std::function<void()>& before = nullptr);
@@ -310,6 +317,8 @@ class Cluster final {
   /// spawned: there is none, or it has lost actors and the policy restarts none.
   std::optional<SpawnedActors> adopt_left(MeshKey& key, const SpawnedActors& wanted,
                                           const SpawnOptions& options);
+  /// Returns the ranks of a name that have ended, as the predecessor has told the head.
+  std::set<std::uint32_t> ended_ranks(const std::string& name);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
@@ -321,14 +330,18 @@ class Cluster final {
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const SpawnOptions& options) const;
   void release(const MeshKey& key);
+  Reservation reserve_bundles(ReservationRequest request, Nanoseconds within,
+                              const std::function<bool()>& goes_on);
   void release_reservation(const MeshKey& key);
   /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
   void stop_in_shared_processes(const MeshProcesses& mesh);
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
-  /// Supervises the actors of a mesh. Returns them with this process as their owner.
-  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors);
+  /// Supervises the actors of a mesh. Returns them with this process as their owner. `ended`: lost
+  /// ranks that had ended before, and are not restarted.
+  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors,
+                          const std::set<std::uint32_t>& ended = {});
   /// Reports the actors of an adopted mesh that are lost.
   MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
@@ -356,12 +369,19 @@ class Cluster final {
   void end_children(const std::vector<ActorAddress>& parents);
   void end_children_of(const MeshKey& mesh);
   void end_all_children();
-  void parent_ended(const ActorAddress& parent);
-  /// Has the children of an actor that has ended itself stopped, and its processes if it is a child
-  /// itself. Does not block.
+  /// Stops those of these children that still have to be stopped.
+  void stop_ending(const std::vector<std::string>& names);
+  /// Stops the children of the actors in ended_, and the processes of actors that are children
+  /// themselves.
+  void end_children_of_ended();
   void actor_exited(const ActorAddress& actor);
-  /// Tells the spawner of actors in exited_, until a thread has taken them.
-  void tell_exited();
+  /// Has end_children_of_ended() called for an actor; with kNoActor: for all of the process. Does
+  /// not block.
+  void end_children_later(const ActorAddress& parent);
+  /// Tells the spawner of actors in ended_, until a thread has taken them.
+  void tell_ended();
+  /// Returns the children of the actors in these processes.
+  std::vector<ChildSpawn> children_in(const std::map<ProcessId, ProcessRef>& processes);
   /// Adopts the children of adopted actors.
   void adopt_children(const std::vector<ActorAddress>& parents);
   void adopt_child(const ChildSpawn& request);
@@ -419,9 +439,9 @@ class Cluster final {
   ActorRef<Directory> directory_;
   // Used by the threads of the members below.
   ChildActors children_;
-  Mutex exited_mutex_;
-  std::vector<ActorAddress> exited_;  // guarded: actors that parent_ended() has to end
-  bool exited_told_ = false;          // guarded: tell_exited() is called until there are none
+  Mutex ended_mutex_;
+  std::vector<ActorAddress> ended_;  // guarded: actors for end_children_of_ended()
+  bool ended_told_ = false;          // guarded: tell_ended() is called until there are none
   ActorRef<Spawner> spawner_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;

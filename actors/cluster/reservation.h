@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -48,11 +49,12 @@ class Reservation final {
     for (const BundlePlace& place : bundles_.places) names.push_back(place.host);
     return names;
   }
-  /// Returns the placement of a mesh in the bundles: rank i in bundle i. A mesh may have fewer
-  /// ranks than there are bundles. Several meshes may share a bundle, as far as it has room.
-  MeshPlacement place() const {
+  /// Returns the placement of a mesh in the bundles: rank i in bundle `first` + i. A mesh may have
+  /// fewer ranks than there are bundles. Several meshes may share a bundle, as far as it has room.
+  MeshPlacement place(std::uint32_t first = 0) const {
     MeshPlacement placement;
     placement.reservation = bundles_.key;
+    placement.first_bundle = first;
     return placement;
   }
   /// Releases the bundles now. Does nothing after that. Does not throw.

@@ -40,6 +40,7 @@ struct MeshPlacement {
   std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
   /// Reservation in whose bundles the ranks go; see Reservation::place(). Empty name: none.
   MeshKey reservation = {};
+  std::uint32_t first_bundle = 0;  ///< Bundle of rank 0.
 
   /// Returns a copy that also requires hosts to have this label.
   MeshPlacement label(std::string key, std::string value) const {

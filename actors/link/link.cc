@@ -8,12 +8,6 @@ namespace {
 /// Limit of unanswered calls up to which the calling thread writes by itself. Above, the loop's
 /// thread writes many calls at once.
 constexpr int kWriteAtOnce = 2;
-
-/// Returns the nanoseconds until `deadline`, at least 1, for the other side; 0: no deadline.
-std::int64_t remaining(TimePoint deadline) {
-  if (deadline == TimePoint::max()) return 0;
-  return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());
-}
 }  // namespace
 
 std::shared_ptr<Connection> Link::connection() const {
@@ -80,7 +74,7 @@ std::optional<Error> Link::transmit(OutgoingCall& outgoing) {
         ErrorCode::kIncompatible,
         fmt::format("{} speaks protocol {}.{}, and the call needs {}.{}", describe(introduction_),
                     kProtocolMajor, introduction_.minor, kProtocolMajor, outgoing.needs_minor));
-  outgoing.call.remaining_ns = remaining(outgoing.deadline);
+  outgoing.call.remaining_ns = remaining_until(outgoing.deadline);
   encode_call(outgoing.call, [&](std::span<const std::byte> bytes) {
     append_message(*connection_, MessageKind::kCall, bytes);
   });

@@ -137,6 +137,7 @@ void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
     outgoing.call.order = {stream_, ++lane.last_number};
   if (!overtakes(outgoing.call)) target.window.sent(outgoing.call.arguments.size());
   if (outgoing.state) outgoing.state->sent = true;
+  if (outgoing.carried) outgoing.carried->leave(outgoing.call.arguments);
   if (auto error = transmit(outgoing); error && outgoing.state)
     failed_.push_back({std::move(outgoing.state), std::move(*error), outgoing.call.actor});
 }

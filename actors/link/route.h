@@ -16,6 +16,17 @@
 
 namespace weft::actors {
 
+/// Calls of this process that travel in another one, to a relay. Any thread.
+class CarriedCalls {
+ public:
+  /// Called once, under the route's lock, when the other call leaves this process: notes that the
+  /// calls have left with it. Changes its arguments so that those that have ended do not start.
+  virtual void leave(std::vector<std::byte>& arguments) = 0;
+
+ protected:
+  ~CarriedCalls() = default;
+};
+
 /// Outgoing call and the state that its caller waits on; null for tell.
 struct OutgoingCall {
   Call call;
@@ -26,6 +37,8 @@ struct OutgoingCall {
   bool has_waited = false;
   /// Lowest minor version of the protocol that understands the call. Needs `state` unless 0.
   std::uint8_t needs_minor = 0;
+  // Null for most calls. Shared with the part of the tree that the call brings.
+  std::shared_ptr<CarriedCalls> carried = nullptr;
 };
 
 /// Route to one process. Keeps the order of calls per actor and holds back calls without credit.

@@ -72,6 +72,7 @@ struct Reply {
     error @2 :Error;
   }
   notStarted @3 :Bool; # the error is a refusal: the call was not started
+  interrupted @4 :Bool; # the call was cancelled, as its actor was stopped for a restart
 }
 
 struct Error {

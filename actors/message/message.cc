@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -13,9 +14,32 @@
 
 namespace weft::actors {
 
+namespace {
+/// Separates ids of names from the ids that a process counts up.
+constexpr std::uint64_t kNamedBit = std::uint64_t{1} << 63;
+}  // namespace
+
 ActorId actor_id_of(std::string_view name) {
-  // The top bit separates ids of names from the ids that a process counts up.
-  return ActorId(fnv1a(name.data(), name.size()) | (std::uint64_t{1} << 63));
+  return ActorId(fnv1a(name.data(), name.size()) | kNamedBit);
+}
+
+bool is_named(ActorId actor) { return (actor.value() & kNamedBit) != 0; }
+
+std::int64_t remaining_until(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return 0;
+  return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());
+}
+
+TimePoint deadline_with_remaining(std::int64_t remaining_ns) {
+  if (remaining_ns == 0) return TimePoint::max();
+  const TimePoint now = SteadyClock().now();
+  if (remaining_ns < 0) return now;
+  const std::int64_t left = (TimePoint::max() - now).count();
+  return remaining_ns < left ? now + Nanoseconds(remaining_ns) : TimePoint::max();
+}
+
+ActorId lost_actor_id(std::string_view label) {
+  return ActorId(fnv1a(label.data(), label.size()) >> 2 | (std::uint64_t{1} << 62));
 }
 
 std::string_view to_string(MessageKind kind) {
@@ -213,6 +237,7 @@ void encode_reply(const Reply& reply, const ByteSink& sink) {
   build<wire::Reply>(words_for(14, bytes, 4), sink, [&](wire::Reply::Builder to) {
     to.setId(reply.id);
     to.setNotStarted(reply.not_started);
+    to.setInterrupted(reply.interrupted);
     auto into = to.initError();
     into.setCode(static_cast<std::uint16_t>(error.code()));
     into.setMessage(text_of(error.message()));
@@ -311,6 +336,7 @@ Reply decode_reply(std::span<const std::byte> bytes) {
       case wire::Reply::ERROR: {
         const auto error = from.getError();
         reply.not_started = from.getNotStarted();
+        reply.interrupted = from.getInterrupted();
         reply.result = Error(error_code(error.getCode()), string_of(error.getMessage()))
                            .at(string_of(error.getWhere()))
                            .from(string_of(error.getNode()), string_of(error.getActor()));

@@ -11,6 +11,7 @@
 
 #include "actors/message/ids.h"
 #include "actors/net/connection.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -103,10 +104,16 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
 };
 
+/// Returns the nanoseconds until `deadline`, at least 1, for Call::remaining_ns; 0: no deadline.
+std::int64_t remaining_until(TimePoint deadline);
+/// Returns the deadline of a call that arrives now. Any number is allowed.
+TimePoint deadline_with_remaining(std::int64_t remaining_ns);
+
 struct Reply {
   std::uint64_t id = 0;
   std::variant<std::vector<std::byte>, Error> result;
   bool not_started = false;  ///< True if the error is a refusal: the call was not started.
+  bool interrupted = false;  ///< True if the call ran when its actor was stopped for a restart.
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

@@ -72,12 +72,14 @@ class ActorHost::Frame final : public CallFrame {
       return;
     }
     Error error = host_.with_origin(result.error());
-    if (cancelled() && host_.is_replaced())
+    const bool interrupted = cancelled() && host_.is_replaced();
+    if (interrupted)
       error = Error(ErrorCode::kStaleEpoch,
                     fmt::format("{} was stopped for a restart while the call ran: {}", self.label,
                                 error.message()))
                   .from(self.process.name, self.label);
-    if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
+    if (id != 0)
+      envelope().route->reply({id, error, false, interrupted}, host_.mailbox_->has_more());
     else
       host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
                                host_.options_.provider.methods[envelope().call.method].name,

@@ -112,7 +112,7 @@ class MeshRef final {
   template <auto Member, typename Items>
   ResultStream<ResultOf<Member>> map(Items&& items, MapOptions options = {}) const;
   /// Calls one actor: of two random ones, the one for which fewer calls of this process wait, or
-  /// the only one that has neither died nor ended.
+  /// one that is not known to have died or ended.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> choose(Arguments&&... arguments) const;
   /// Calls all actors and combines their results, in an order that depends on the ranks only, so
@@ -128,7 +128,8 @@ class MeshRef final {
   Future<std::vector<Outcome<Report>>> reports() const;
 
   /// Stops the actors and blocks until all have ended; on an actor's thread does not block. A rank
-  /// that died already counts as ended.
+  /// that died already counts as ended. Throws Error(kDeadlineExceeded), and Error(kCancelled) if
+  /// the `blocking` handler that waits is cancelled; the actors end all the same.
   void stop() const;
   void stop(Nanoseconds within) const;
 

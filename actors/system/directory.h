@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +21,10 @@ struct NamedActors {
   InterfaceVersion interface;
   MeshShape shape;
   std::vector<ActorAddress> addresses;  ///< By rank.
-  static constexpr auto fields = weft::fields(&NamedActors::name, &NamedActors::interface,
-                                              &NamedActors::shape, &NamedActors::addresses);
+  std::set<std::uint32_t> ended = {};   ///< Ranks that have ended and are not restarted.
+  static constexpr auto fields =
+      weft::fields(&NamedActors::name, &NamedActors::interface, &NamedActors::shape,
+                   &NamedActors::addresses, &NamedActors::ended);
 };
 
 /// Actor of a process that finds named actors of its cluster: System::find() calls it. Hosted under

@@ -87,9 +87,7 @@ ActorThreads::Schedule System::Impl::later() {
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
   const bool refusal = call.actor != ActorId(0);  // the methods of the system itself have run
-  const TimePoint deadline = call.remaining_ns == 0
-                                 ? TimePoint::max()
-                                 : SteadyClock().now() + Nanoseconds(call.remaining_ns);
+  const TimePoint deadline = deadline_with_remaining(call.remaining_ns);
   const auto route = link.shared_from_this();
   if (call.order.number != 0) return relay.on_numbered_call(route, std::move(call), deadline);
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
@@ -136,6 +134,7 @@ void System::Impl::on_dropped(Link& link, const Error& reason, DisconnectCause h
 
 bool System::Impl::is_reachable(const ActorAddress& actor) const {
   const ActorAddress now = relocations.last_known(actor);
+  if (now.process.id == identity.id() && actors.has_exited(now.actor)) return false;
   return !links.death_of(now.process.id) && !relocations.ended(ActorKey::of(now));
 }
 
@@ -153,19 +152,22 @@ void System::Impl::shut_down() {
     timers.clear();
     calls.stop_deadlines();
     handshakes.clear();
-    for (const auto& link : links.take_all()) {
+    for (const auto& link : links.take_all(reason)) {
       link->say_goodbye({"shut down", false});
       if (auto connection = link->close_connection(reason))
         closing_connections.push_back(std::move(connection));
     }
   });
+  loop.run_and_wait([] {});  // the cancelled dials end
   // Gives unsent data, such as a last large reply, a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
   calls.fail_all(reason);
   loop.stop();
-  timers.clear();  // timers that were set meanwhile must be destroyed before the loop
+  // What began meanwhile must be destroyed before the loop, whose timers it has.
+  timers.clear();
+  handshakes.clear();
   actors.join();
 }
 
@@ -460,7 +462,15 @@ std::size_t System::less_loaded(
   const std::size_t first = random[0] % actors.size();
   const std::size_t second = (first + 1 + random[1] % (actors.size() - 1)) % actors.size();
   const bool first_lives = impl_->is_reachable(*actors[first]);
-  if (first_lives != impl_->is_reachable(*actors[second])) return first_lives ? first : second;
+  const bool second_lives = impl_->is_reachable(*actors[second]);
+  if (!first_lives && !second_lives) {
+    for (std::size_t i = 1; i < actors.size(); ++i)
+      if (const std::size_t other = (first + i) % actors.size();
+          impl_->is_reachable(*actors[other]))
+        return other;
+    return first;
+  }
+  if (first_lives != second_lives) return first_lives ? first : second;
   const auto& calls = impl_->calls;
   return calls.unanswered(*actors[second]) < calls.unanswered(*actors[first]) ? second : first;
 }
@@ -496,10 +506,13 @@ void System::forget_decider(ActorId parent, std::uint64_t decider) {
   if (const auto host = impl_->actors.find(parent)) host->forget_decider(decider);
 }
 
-std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,
-                                              Nanoseconds within) {
-  return impl_->calls.call(system_actor_of(first, "survey"), kSurveyMethod,
-                           system_call(SystemMethod::kSurvey, encode(request)), within);
+Future<std::vector<ProcessSurvey>> System::survey(const ProcessRef& first,
+                                                  const SurveyRequest& request,
+                                                  Nanoseconds within) {
+  return Future<std::vector<ProcessSurvey>>(
+      impl_->calls.call(system_actor_of(first, "survey"), kSurveyMethod, survey_call(request),
+                        within),
+      [](Pending& pending) { return surveys_of(static_cast<CallState&>(pending)); });
 }
 
 std::shared_ptr<CallState> System::call_system(const std::shared_ptr<const ActorAddress>& target,

@@ -261,7 +261,7 @@ class System final : public DecodeContext {
         handle_of<T>(adopt_actors({interface_version<T>(), name, shape, {}}, processes)));
   }
 
-  /// Like adopt_mesh(). Missing actors have the id kNoActor.
+  /// Like adopt_mesh(). Missing actors have ids of lost_actor_id().
   SpawnedActors adopt_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes);
 
   /// Declares `process` dead. Every call that waits for it, and every later one, fails with
@@ -394,7 +394,8 @@ class System final : public DecodeContext {
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
             std::vector<std::byte> arguments);
   /// Returns the index of one of two random actors: of the one for which fewer calls of this
-  /// process wait, or of the only one that has neither died nor ended. Looks at all waiting calls.
+  /// process wait, or of one that has neither died nor ended, if there is any. Looks at all waiting
+  /// calls.
   std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
   /// Stops the actors of a mesh in a process that lives on: those that this process owns, or whose
   /// owner is not connected. Done when they have ended.
@@ -417,19 +418,16 @@ class System final : public DecodeContext {
 
   /// Surveys processes, whose I/O threads answer. `first`, which must be connected, asks the
   /// targets, and those ask the processes behind them, over existing connections. Returns an entry
-  /// for each process that was asked, whether it answered or not, within request.within_ns.
+  /// for each process that was asked, whether it answered or not, within request.within_ns. Fails
+  /// with kIncompatible if `first` runs another build of Weft.
   Future<std::vector<ProcessSurvey>> survey(const ProcessRef& first, const SurveyRequest& request,
-                                            Nanoseconds within) {
-    return future_of<std::vector<ProcessSurvey>>(ask_survey(first, request, within));
-  }
+                                            Nanoseconds within);
 
   struct Impl;
 
  private:
   /// Calls the directory of this process.
   std::shared_ptr<CallState> find_actors(const std::string& name, Nanoseconds within);
-  std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
-                                        Nanoseconds within);
   std::shared_ptr<const ActorAddress> shared_last_known_address(
       const std::shared_ptr<const ActorAddress>& actor) const;
   void provide(Provider provider);
@@ -440,7 +438,7 @@ class System final : public DecodeContext {
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
                           std::vector<std::byte> arguments, ActorThread thread);
-  /// Stops those actors of `again` whose processes live on. Throws Error if one does not end.
+  /// Stops the actors of `again` that are in `processes`. Throws Error if one does not end.
   void stop_for_restart(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
                         const std::set<std::uint32_t>& again);
   std::shared_ptr<CallState> request_actor(const SpawnedActors& actors, std::size_t rank,

@@ -7,6 +7,7 @@
 #include "actors/call/call_reduction.h"
 #include "actors/call/call_stream.h"
 #include "actors/system/directory.h"
+#include "actors/system/mesh_arguments.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -34,13 +35,23 @@ constexpr bool is_item_of() {
 
 /// Encodes an item of map() or scatter().
 template <auto Member, typename Item>
-std::vector<std::byte> encode_item(Item&& item) {
+std::vector<std::byte> encode_item(MeshArguments& context, Item&& item) {
   using Tuple = ArgumentsOf<Member>;
   using Value = std::remove_cvref_t<Item>;
   // The encoding of a tuple is that of its elements.
   if constexpr (std::is_same_v<Value, Tuple> || std::is_same_v<std::tuple<Value>, Tuple>)
-    return encode<Value>(item);
-  else return encode_arguments<Member>(std::forward<Item>(item));
+    return encode<Value>(item, context.next());
+  else return encode_arguments<Member>(context.next(), std::forward<Item>(item));
+}
+
+/// Encodes the arguments of a call of all `actors`, and announces the values that all receive.
+template <auto Member, typename... Arguments>
+std::vector<std::byte> encode_for_all(System& system, const MeshArguments::Actors& actors,
+                                      Arguments&&... arguments) {
+  MeshArguments context(system, actors);
+  auto encoded = encode_arguments<Member>(context.next(), std::forward<Arguments>(arguments)...);
+  context.announce();
+  return encoded;
 }
 
 /// Refuses operations of reduce() that do not fit the handler's results.
@@ -101,9 +112,9 @@ template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> ActorRef<T>::call(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
   static_cast<void>(internal::check_one_result<Member>());
-  return future_of<ResultOf<Member>>(
-      system_->call(address_, internal::method_of<T, Member>(), within_,
-                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return future_of<ResultOf<Member>>(system_->call(
+      address_, internal::method_of<T, Member>(), within_,
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
@@ -111,8 +122,9 @@ template <auto Member, typename... Arguments>
 bool ActorRef<T>::tell(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
   static_cast<void>(internal::check_one_result<Member>());
-  return system_->tell(address_, internal::method_of<T, Member>(),
-                       internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+  return system_->tell(
+      address_, internal::method_of<T, Member>(),
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -124,9 +136,9 @@ ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> ActorRef<T>::stream(
   static_assert(fits,
                 "stream() of one actor reads a generator, and this method has one result: use "
                 "call<&T::method>(...)");
-  return ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>>(
-      system_->stream({address_}, internal::method_of<T, Member>(), within_,
-                      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>>(system_->stream(
+      {address_}, internal::method_of<T, Member>(), within_,
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
@@ -146,7 +158,7 @@ std::vector<std::shared_ptr<CallState>> MeshRef<T>::call_each(Arguments&&... arg
   if (actors_.empty()) return {};
   return system_->call_all(
       actors_, internal::method_of<T, Member>(), within_,
-      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+      internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -179,8 +191,9 @@ template <auto Member, typename... Arguments>
 void MeshRef<T>::tell(Arguments&&... arguments) const {
   static_cast<void>(internal::check_one_result<Member>());
   if (actors_.empty()) return;
-  system_->tell_all(actors_, internal::method_of<T, Member>(),
-                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+  system_->tell_all(
+      actors_, internal::method_of<T, Member>(),
+      internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -192,10 +205,12 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
     throw_error(ErrorCode::kInvalidArgument,
                 "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
                 to_string(shape_), size());
-  std::vector<std::vector<std::byte>> encoded;  // all before the first call: one may throw
-  for (std::size_t i = 0; i < per_rank.size(); ++i)
-    encoded.push_back(internal::encode_item<Member>(per_rank[i]));
   WEFT_CHECK(system_, "an empty MeshRef is called");
+  std::vector<std::vector<std::byte>> encoded;  // all before the first call: one may throw
+  MeshArguments context(*system_, actors_);
+  for (std::size_t i = 0; i < per_rank.size(); ++i)
+    encoded.push_back(internal::encode_item<Member>(context, per_rank[i]));
+  context.announce();
   return future_of_all<ResultOf<Member>>(
       system_->call_each(actors_, internal::method_of<T, Member>(), within_, std::move(encoded)));
 }
@@ -207,7 +222,8 @@ ResultStream<ResultOf<Member>> MeshRef<T>::stream(Arguments&&... arguments) cons
     WEFT_CHECK(system_, "an empty MeshRef is called");
     return ResultStream<ResultOf<Member>>(
         system_->stream(actors_, internal::method_of<T, Member>(), within_,
-                        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+                        internal::encode_for_all<Member>(*system_, actors_,
+                                                         std::forward<Arguments>(arguments)...)));
   } else {
     return ResultStream<ResultOf<Member>>(
         CallStream::make(call_each<Member>(std::forward<Arguments>(arguments)...)));
@@ -224,11 +240,15 @@ ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options
     static_assert(fits,
                   "an item of map() is the only argument of the method, or a std::tuple of all its "
                   "arguments");
+    WEFT_CHECK(system_, "an empty MeshRef is called");
     std::vector<std::vector<std::byte>> encoded;
+    MeshArguments context(*system_, actors_);
     if constexpr (fits)
       for (auto&& item : items)
-        encoded.push_back(internal::encode_item<Member>(std::forward<decltype(item)>(item)));
-    WEFT_CHECK(system_, "an empty MeshRef is called");
+        encoded.push_back(
+            internal::encode_item<Member>(context, std::forward<decltype(item)>(item)));
+    // Fewer items would not reach all actors.
+    if (encoded.size() >= actors_.size()) context.announce();
     constexpr System::Method method = internal::method_of<T, Member>();
     return ResultStream<ResultOf<Member>>(MapRun::start(
         {actors_, options, method.idempotent,
@@ -264,7 +284,8 @@ Future<ReducedOf<ResultOf<Member>, Operation>> MeshRef<T>::reduce(Operation,
     constexpr ReduceOperation operation = internal::reduce_operation<Operation>();
     auto calls = system_->call_all(
         actors_, internal::method_of<T, Member>(), within_,
-        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...), operation);
+        internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...),
+        operation);
     return Future<Reduced>(
         CallReduction::make(std::move(calls), operation, combine_of<T, Member>()),
         [](Pending& pending) -> Reduced {
@@ -297,9 +318,12 @@ void MeshRef<T>::stop(Nanoseconds within) const {
   std::vector<std::shared_ptr<CallState>> calls;
   for (const auto& actor : actors_) calls.push_back(system_->stop_actor(actor, within));
   if (on_actor_thread()) return;  // a handler must not block
-  for (const auto& call : calls) call->wait_until(TimePoint::max());
+  for (const auto& call : calls) wait_in_thread(call, TimePoint::max());
+  const CallFrame* const handler = blocking_call();
+  const bool cancelled = handler != nullptr && handler->cancelled();
   for (const auto& call : calls)
-    if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded)
+    if (call->error() && (call->error()->code() == ErrorCode::kDeadlineExceeded ||
+                          (cancelled && call->error()->code() == ErrorCode::kCancelled)))
       throw *call->error();
 }
 

@@ -97,8 +97,8 @@ class LocalObjects final : public std::enable_shared_from_this<LocalObjects> {
                              const std::vector<actors::ProcessRef>& processes, Nanoseconds within);
   /// Tells the store that the owner has dropped an object.
   void release(const ObjectId& id);
-  /// Tells the store that this process does not read an object any more.
-  void unmapped(const ObjectId& id, const actors::ProcessRef& holder);
+  /// Tells the store that this process does not read an object any more. See ObjectStore::unmapped.
+  void unmapped(const ObjectId& id, const actors::ProcessRef& holder, std::uint64_t mapping);
 
   // Used by the store.
   std::shared_ptr<ObjectRequest> take(std::uint64_t ticket);

@@ -136,7 +136,8 @@ class Objects final {
 
   /// Copies an object to all hosts of a mesh whose actors have a mesh::Objects, by one planned
   /// broadcast, so that later readers there find it. Hosts that die meanwhile are left out. Fails
-  /// with kFailedPrecondition if no actor of the mesh has a mesh::Objects.
+  /// with kFailedPrecondition if no actor of the mesh has a mesh::Objects. Calls of a mesh do so by
+  /// themselves for objects of at least 1 MiB, but only where memory is free.
   ///   objects.share(weights.ref(), pool.ref()).get();
   ///   pool.call<&Worker::load>(weights.ref()).get();
   template <typename T, typename Actor>

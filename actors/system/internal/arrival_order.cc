@@ -10,7 +10,10 @@ ArrivalOrder::Fate ArrivalOrder::add(ProcessId origin, Envelope envelope, Arriva
   const CallOrder order = envelope.call.order;
   Origin& from = origin_of(origin);
   if (order.stream <= from.last_ended) return Fate::kStale;
-  Lane& lane = from.lanes[{envelope.call.actor, envelope.call.urgent}];
+  const auto [found, is_new] =
+      from.lanes.try_emplace(std::pair(envelope.call.actor, envelope.call.urgent));
+  num_lanes_ += is_new ? 1 : 0;
+  Lane& lane = found->second;
   if (order.stream < lane.stream) return Fate::kStale;
   if (order.stream > lane.stream) {
     drop_held(lane, arrivals);
@@ -21,6 +24,11 @@ ArrivalOrder::Fate ArrivalOrder::add(ProcessId origin, Envelope envelope, Arriva
   std::optional<Envelope> call;
   if (order.kind != CallOrder::Kind::kSkip) call = std::move(envelope);
   if (order.number != lane.next) {
+    if (lane.held.size() >= kMaxEarly) {
+      from.last_ended = order.stream;
+      drop_held(lane, arrivals);
+      return Fate::kStale;
+    }
     const bool fits = !call || lane.num_held < kMaxHeld;
     lane.num_held += call && fits ? 1 : 0;
     lane.held.emplace(order.number, fits ? std::move(call) : std::nullopt);
@@ -69,7 +77,24 @@ void ArrivalOrder::forget(ProcessId origin, Arrivals& arrivals) {
   const auto found = origins_.find(origin);
   if (found == origins_.end()) return;
   for (auto& [key, lane] : found->second.lanes) drop_held(lane, arrivals);
-  origins_.erase(found);
+  erase(found);
+}
+
+void ArrivalOrder::erase(std::unordered_map<ProcessId, Origin>::iterator origin) {
+  num_lanes_ -= origin->second.lanes.size();
+  origins_.erase(origin);
+}
+
+void ArrivalOrder::purge(const std::function<bool(ActorId)>& lives, Arrivals& arrivals) {
+  for (auto& [process, origin] : origins_)
+    for (auto at = origin.lanes.begin(); at != origin.lanes.end();) {
+      const auto lane = at++;
+      if (lives(lane->first.first)) continue;
+      drop_held(lane->second, arrivals);
+      origin.lanes.erase(lane);
+      --num_lanes_;
+    }
+  purge_at_ = std::max(kMinPurge, 2 * num_lanes_);
 }
 
 void ArrivalOrder::drop_held(Lane& lane, Arrivals& arrivals) {
@@ -104,7 +129,7 @@ void ArrivalOrder::evict(ProcessId spared) {
   for (const auto& [key, lane] : oldest->second.lanes) last = std::max(last, lane.stream);
   if (evicted_.size() >= kMaxEvicted) evicted_.clear();
   evicted_.emplace(oldest->first, last);
-  origins_.erase(oldest);
+  erase(oldest);
 }
 
 }  // namespace weft::actors

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -22,8 +23,13 @@ class ArrivalOrder final {
  public:
   /// Calls that are held for one actor and one of its callers, at most.
   static constexpr std::size_t kMaxHeld = 1024;
-  /// Callers whose numbers are remembered, at most. The one that was quiet longest is dropped.
-  static constexpr std::size_t kMaxOrigins = 4096;
+  /// Numbers that have come for one actor from one of its callers before an earlier one, at most:
+  /// those of calls that are held, and those whose calls do not start. One more ends the stream.
+  static constexpr std::size_t kMaxEarly = 4 * kMaxHeld;
+  /// Callers whose numbers are remembered, at most. The one that was quiet longest is dropped, and
+  /// its next call is stale. Calls that are on their way then come back, and are sent again in no
+  /// certain order: later ones may overtake them.
+  static constexpr std::size_t kMaxOrigins = 65'536;
   /// Dropped callers whose last streams are remembered, at most.
   static constexpr std::size_t kMaxEvicted = 65'536;
 
@@ -46,6 +52,12 @@ class ArrivalOrder final {
   void drop(ProcessId origin, std::uint64_t last_direct, Arrivals& arrivals);
   /// Forgets a process that has ended.
   void forget(ProcessId origin, Arrivals& arrivals);
+  /// Returns true if purge() should be called: twice as many actors are known as after the last
+  /// purge.
+  bool needs_purge() const { return num_lanes_ >= purge_at_; }
+  /// Forgets the numbers for actors of which `lives` returns false. Later calls of such an actor
+  /// would be held, so they must be refused.
+  void purge(const std::function<bool(ActorId)>& lives, Arrivals& arrivals);
 
  private:
   /// Ordinary or urgent calls of one process to one actor.
@@ -60,7 +72,9 @@ class ArrivalOrder final {
     std::uint64_t last_ended = 0;                    ///< Streams up to this one are over.
     std::map<std::pair<ActorId, bool>, Lane> lanes;  ///< Key: actor, urgent.
   };
+  static constexpr std::size_t kMinPurge = 1024;
   Origin& origin_of(ProcessId process);
+  void erase(std::unordered_map<ProcessId, Origin>::iterator origin);
   static void drop_held(Lane& lane, Arrivals& arrivals);
   /// Drops the caller that was quiet longest, except `spared`, and remembers its last stream.
   void evict(ProcessId spared);
@@ -68,6 +82,8 @@ class ArrivalOrder final {
   std::unordered_map<ProcessId, Origin> origins_;
   std::unordered_map<ProcessId, std::uint64_t> evicted_;  // their last streams
   std::uint64_t uses_ = 0;
+  std::size_t num_lanes_ = 0;  // of all origins
+  std::size_t purge_at_ = kMinPurge;
 };
 
 }  // namespace weft::actors

@@ -16,26 +16,20 @@ namespace {
 /// Levels of the tree of a reduction: there are at most 2^32 ranks.
 constexpr std::uint32_t kMaxLevels = 33;
 
-/// Returns the nanoseconds until `deadline`, at least 1, for the next process; 0: no deadline.
-std::int64_t remaining(TimePoint deadline) {
-  if (deadline == TimePoint::max()) return 0;
-  return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());
-}
-
 }  // namespace
 
 std::vector<std::shared_ptr<Branch>> Branches::start(const RelayHeader& header, TimePoint deadline,
                                                      std::uint64_t first,
                                                      std::vector<RelayNode> nodes,
                                                      const std::vector<std::byte>& arguments,
-                                                     const Sink& sink) {
+                                                     const Sink& sink, const FindCall& find_call) {
   std::vector<std::shared_ptr<Branch>> branches;
   for (const TreeBlock& block : tree_blocks(first, first + nodes.size())) {
     RelayRequest request{0, header, block.begin, {}, arguments};
-    request.header.remaining_ns = remaining(deadline);
+    request.header.remaining_ns = remaining_until(deadline);
     for (std::size_t at = block.begin; at < block.end; ++at)
       request.nodes.push_back(std::move(nodes[at - first]));
-    branches.push_back(std::make_shared<Branch>(*this, calls_, request.nodes, sink));
+    branches.push_back(std::make_shared<Branch>(*this, calls_, request.nodes, sink, find_call));
     request.key = branches.back()->key_ = add(branches.back());
     branches.back()->send(std::move(request));
   }
@@ -77,16 +71,34 @@ void Branches::remove(std::uint64_t key) {
 }
 
 Branch::Branch(Branches& branches, OutgoingCalls& calls, const std::vector<RelayNode>& nodes,
-               Branches::Sink sink)
+               Branches::Sink sink, const Branches::FindCall& find_call)
     : branches_(branches), calls_(calls), head_(nodes.front().process), sink_(std::move(sink)) {
   for (const RelayNode& node : nodes)
-    for (const RelayedCall& call : node.calls) open_.add(call.id);
+    for (const RelayedCall& call : node.calls) {
+      open_.add(call.id);
+      if (!find_call) continue;
+      if (auto state = find_call(call.id)) own_calls_.push_back(std::move(state));
+    }
   open_.seal();
 }
 
 void Branch::send(RelayRequest request) {
-  const auto state = calls_.call_relay(head_, encode(request));
+  const auto state =
+      calls_.call_relay(head_, encode(request), own_calls_.empty() ? nullptr : shared_from_this());
   state->when_done([branch = shared_from_this(), state] { branch->on_end(*state); });
+}
+
+void Branch::leave(std::vector<std::byte>& arguments) {
+  std::vector<std::uint64_t> ended;
+  for (const auto& call : own_calls_) {
+    if (call->done()) ended.push_back(call->id);
+    else call->sent = true;
+  }
+  own_calls_.clear();
+  if (ended.empty()) return;
+  auto request = decode<RelayRequest>(arguments);
+  request.header.ended = std::move(ended);
+  arguments = encode(request);
 }
 
 void Branch::send_chunk(std::span<const std::byte> bytes) {

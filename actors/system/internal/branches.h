@@ -27,6 +27,8 @@ class Branches final {
   /// Receives what becomes of the calls of a branch: of each call once. May be called by the thread
   /// that starts the branch.
   using Sink = std::function<void(RelayResults)>;
+  /// Returns a call of this process by its id; null if it has ended.
+  using FindCall = std::function<std::shared_ptr<CallState>(std::uint64_t id)>;
   /// Processes that do not relay calls, at most. More are forgotten.
   static constexpr std::size_t kMaxRefusers = 4096;
   /// Time for which they are remembered.
@@ -36,11 +38,12 @@ class Branches final {
 
   /// Sends `nodes`, of which the first is at the position `first` of its tree, to their processes:
   /// at most kTreeFanOut branches, which give their results to `sink`. Arguments above
-  /// kMaxInlineBytes follow with Branch::send_chunk().
+  /// kMaxInlineBytes follow with Branch::send_chunk(). `find_call`: finds the calls if they are of
+  /// this process; else null.
   std::vector<std::shared_ptr<Branch>> start(const RelayHeader& header, TimePoint deadline,
                                              std::uint64_t first, std::vector<RelayNode> nodes,
                                              const std::vector<std::byte>& arguments,
-                                             const Sink& sink);
+                                             const Sink& sink, const FindCall& find_call = nullptr);
   /// Passes results on that a process sends before its answer.
   void on_results(ProcessId from, RelayResults results);
   /// Notes a process that has refused to relay calls, or that a relay could not reach.
@@ -62,10 +65,10 @@ class Branches final {
 
 /// Part of a tree that one process relays, as its parent sees it. Ends when that process has
 /// answered or is lost; calls without a result are lost then. Any thread.
-class Branch final : public std::enable_shared_from_this<Branch> {
+class Branch final : public CarriedCalls, public std::enable_shared_from_this<Branch> {
  public:
   Branch(Branches& branches, OutgoingCalls& calls, const std::vector<RelayNode>& nodes,
-         Branches::Sink sink);
+         Branches::Sink sink, const Branches::FindCall& find_call);
 
   /// Sends the next bytes of the arguments.
   void send_chunk(std::span<const std::byte> bytes);
@@ -73,6 +76,7 @@ class Branch final : public std::enable_shared_from_this<Branch> {
   void cancel(const std::vector<std::uint64_t>& ids);
   /// Cancels all calls.
   void cancel_all();
+  void leave(std::vector<std::byte>& arguments) override;
 
  private:
   friend class Branches;
@@ -86,8 +90,10 @@ class Branch final : public std::enable_shared_from_this<Branch> {
   OutgoingCalls& calls_;
   const ProcessRef head_;
   std::uint64_t key_ = 0;  // set before send()
-  Branches::Sink sink_;    // dropped at the end, as it holds the tree that has this branch
-  Mutex mutex_;            // guards open_ and sink_
+  // Calls of this process, until they leave. Shared with their Futures.
+  std::vector<std::shared_ptr<CallState>> own_calls_;
+  Branches::Sink sink_;  // dropped at the end, as it holds the tree that has this branch
+  Mutex mutex_;          // guards open_ and sink_
   OpenCalls open_;
 };
 

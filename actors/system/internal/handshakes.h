@@ -13,7 +13,8 @@
 
 namespace weft::actors {
 
-/// Handshakes in progress, of connections in both directions. Loop's thread only.
+/// Handshakes in progress, of connections in both directions. Loop's thread only, but clear() also
+/// after the loop has stopped.
 class Handshakes final {
  public:
   /// Called at the end of a handshake.

@@ -37,7 +37,8 @@ void LinkDialer::dial_peer(const std::shared_ptr<Link>& link, AttemptNumber atte
 }
 
 void LinkDialer::on_connected(Dial dial, std::shared_ptr<Connection> connection) {
-  if (dial.link->attached()) return;  // the other side connected first
+  // The other side connected first, or this process ends.
+  if (dial.link->attached() || !links_.contains(dial.link)) return;
   const ExpectedPeer wanted{false, dial.link->peer_id()};
   dial.handshake_began = SteadyClock().now();
   handshakes_.start(

@@ -81,12 +81,14 @@ void OutgoingCalls::send(const std::shared_ptr<CallState>& state, Call call, boo
 }
 
 std::shared_ptr<CallState> OutgoingCalls::call_relay(const ProcessRef& process,
-                                                     std::vector<std::byte> request) {
+                                                     std::vector<std::byte> request,
+                                                     std::shared_ptr<CarriedCalls> carried) {
   auto state = make(system_actor_of(process, process.name), kRelayMethod, kNoDeadline);
   Call call = system_call(SystemMethod::kRelay, std::move(request));
   call.id = state->id;
   try {
-    route_to(process)->send({std::move(call), state, TimePoint::max(), false, kRelayMinor});
+    route_to(process)->send(
+        {std::move(call), state, TimePoint::max(), false, kRelayMinor, std::move(carried)});
   } catch (const Error& error) {
     state->fail(error);
   }
@@ -233,10 +235,10 @@ void OutgoingCalls::log_failure(const Log& log, const std::shared_ptr<CallState>
 bool OutgoingCalls::resend_refused(const Reply& reply) {
   const Error* const error = std::get_if<Error>(&reply.result);
   if (error == nullptr || error->code() != ErrorCode::kStaleEpoch) return false;
+  // A handler that throws this error has run.
+  if (!reply.not_started && !reply.interrupted) return false;
   const auto state = pending_.kept_call(reply.id);
   if (!state) return false;
-  // A handler may have passed on the error of another actor that was replaced.
-  if (!reply.not_started && error->actor() != state->target->label) return false;
   const auto refusing = pending_.destination(reply.id);
   if (trees_ != nullptr) trees_->forget(reply.id);
   if (reply.not_started) state->sent = false;
@@ -250,8 +252,18 @@ bool OutgoingCalls::resend_refused(const Reply& reply) {
   return resent;
 }
 
+void OutgoingCalls::note_ended(const Reply& reply) {
+  const Error* const error = std::get_if<Error>(&reply.result);
+  if (!reply.not_started || error == nullptr || error->code() != ErrorCode::kNotFound) return;
+  const auto destination = pending_.kept_call(reply.id) ? pending_.destination(reply.id) : nullptr;
+  // The owner is told by the process of the actor.
+  if (destination && destination->owner.id != identity_.id())
+    relocations_.lose(ActorKey::of(*destination), *error);
+}
+
 void OutgoingCalls::finish(Reply reply) {
   if (resend_refused(reply)) return;
+  note_ended(reply);
   const auto state = pending_.take(reply.id);
   if (!state) return;  // timed out or cancelled before
   const auto source =

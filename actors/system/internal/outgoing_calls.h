@@ -80,7 +80,9 @@ class OutgoingCalls final : public CallOwner {
   /// Returns the route to a process. Throws the reason of its death, or Error(kUnavailable).
   std::shared_ptr<Route> route_to(const ProcessRef& process);
   /// Asks a process to relay calls. The answer comes once, at the latest when its link is lost.
-  std::shared_ptr<CallState> call_relay(const ProcessRef& process, std::vector<std::byte> request);
+  /// `carried`: the calls, if they are of this process; else null.
+  std::shared_ptr<CallState> call_relay(const ProcessRef& process, std::vector<std::byte> request,
+                                        std::shared_ptr<CarriedCalls> carried);
   /// Returns the bytes for a process that wait to be sent.
   std::size_t unsent_to(ProcessId process) const;
   /// Sends a message to actor 0 of a process to which there is a link.
@@ -124,6 +126,8 @@ class OutgoingCalls final : public CallOwner {
   /// Sends a call elsewhere that an actor has refused because it is restarted. Returns false if the
   /// call must fail.
   bool resend_refused(const Reply& reply);
+  /// Notes that an actor of another owner has ended, if a reply says so.
+  void note_ended(const Reply& reply);
   TimePoint deadline_after(Nanoseconds within, TimePoint now) const;
   /// Sends a call whose message is kept to the present address of its actor, once that is known.
   void send_to_present_address(const std::shared_ptr<CallState>& call);

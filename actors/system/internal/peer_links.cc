@@ -34,9 +34,8 @@ std::vector<std::shared_ptr<Link>> PeerLinks::attached() const {
 
 std::shared_ptr<Link> PeerLinks::find_or_add(const ProcessRef& process) {
   const std::lock_guard lock(mutex_);
-  auto& link = links_[process.id];
-  if (!link) link = make_link(process);
-  return link;
+  if (const auto found = links_.find(process.id); found != links_.end()) return found->second;
+  return links_.emplace(process.id, make_link(process)).first->second;
 }
 
 std::shared_ptr<Link> PeerLinks::find_or_add_reachable(const ProcessRef& process) {
@@ -47,12 +46,11 @@ std::shared_ptr<Link> PeerLinks::find_or_add_reachable(const ProcessRef& process
     throw_error(ErrorCode::kUnavailable,
                 "{} is not connected and does not listen, so this process cannot connect to it",
                 process.name);
-  auto link = make_link(process);
-  links_.emplace(process.id, link);
-  return link;
+  return links_.emplace(process.id, make_link(process)).first->second;
 }
 
 std::shared_ptr<Link> PeerLinks::make_link(const ProcessRef& process) {
+  if (ended_) throw *ended_;
   auto link = std::make_shared<Link>(process, events_, beat_interval_);
   link->set_stream(next_stream());
   return link;
@@ -114,10 +112,11 @@ void PeerLinks::drop(const std::shared_ptr<Link>& link, const Error& reason, Dis
   dropped_(*link, reason, how);
 }
 
-std::vector<std::shared_ptr<Link>> PeerLinks::take_all() {
+std::vector<std::shared_ptr<Link>> PeerLinks::take_all(const Error& why) {
   for (auto& [id, cancel] : dials_) cancel();
   dials_.clear();
   const std::lock_guard lock(mutex_);
+  ended_ = why;
   std::vector<std::shared_ptr<Link>> taken;
   taken.reserve(links_.size());
   for (auto& [id, link] : links_) taken.push_back(std::move(link));

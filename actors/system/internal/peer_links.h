@@ -36,7 +36,8 @@ class PeerLinks final {
   /// Returns the links that have a connection.
   std::vector<std::shared_ptr<Link>> attached() const;
 
-  /// Returns the link to a process; adds one without a connection if there is none.
+  /// Returns the link to a process; adds one without a connection if there is none. Throws the
+  /// reason of take_all() after it.
   std::shared_ptr<Link> find_or_add(const ProcessRef& process);
   /// Like find_or_add(), for a caller that dials the link if Link::claim_dial() says so. Throws the
   /// reason of the process's death, or Error(kUnavailable) if the process does not listen.
@@ -64,11 +65,13 @@ class PeerLinks final {
   /// was dropped before.
   void drop(const std::shared_ptr<Link>& link, const Error& reason,
             DisconnectCause how = DisconnectCause::kEnded);
-  /// Cancels all dials. Removes and returns all links, which the caller closes.
-  std::vector<std::shared_ptr<Link>> take_all();
+  /// Cancels all dials. Removes and returns all links, which the caller closes. From now on none is
+  /// added, for the reason `why`: calls that come back from the links must not dial.
+  std::vector<std::shared_ptr<Link>> take_all(const Error& why);
 
  private:
-  /// Returns a new link, whose stream is larger than those of earlier ones. The lock is held.
+  /// Returns a new link, whose stream is larger than those of earlier ones. Throws the reason of
+  /// take_all() after it. The lock is held.
   std::shared_ptr<Link> make_link(const ProcessRef& process);
 
   LinkEvents& events_;
@@ -81,6 +84,7 @@ class PeerLinks final {
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links_;  // shared with pending replies
   std::unordered_map<ProcessId, Error> dead_;  // reasons of the last kMaxDead processes that died
   std::deque<ProcessId> dead_order_;           // keys of dead_, oldest first
+  std::optional<Error> ended_;                 // set by take_all()
 
   // Loop's thread only.
   std::unordered_map<ProcessId, std::function<void()>> dials_;  // cancel a dial

@@ -25,6 +25,11 @@ void refuse(const Envelope& envelope, Error why) {
   if (envelope.call.id != 0) envelope.route->reply({envelope.call.id, std::move(why), true}, true);
 }
 
+Error lost_reply() {
+  return Error(ErrorCode::kPeerDied,
+               "the call has run, and its reply was lost with the process that relayed it");
+}
+
 Error not_begun() { return Error(ErrorCode::kCancelled, "cancelled before it was started"); }
 
 }  // namespace
@@ -39,12 +44,16 @@ void Relay::check(const ProcessRef& parent, const RelayRequest& request) const {
     throw_error(ErrorCode::kFailedPrecondition,
                 "{} relays calls of its own run only, and {} belongs to another one",
                 identity_.name(), request.header.origin.name);
-  if (request.nodes.empty() || request.nodes.front().process.id != self.process.id ||
-      request.nodes.front().calls.empty())
+  if (request.nodes.empty() || request.nodes.front().process.id != self.process.id)
     throw_error(ErrorCode::kInvalidArgument, "{} sent {} a tree of calls that is not for it",
                 parent.name, identity_.name());
+  check_ranks(parent, request);
+  if (const auto same = find(parent.id, request.key); same && !same->finished())
+    throw_error(ErrorCode::kInvalidArgument, "{} sent {} a tree of calls twice", parent.name,
+                identity_.name());
   // A nested node would be delivered under the lock of this process's own route.
-  if (std::any_of(request.nodes.begin() + 1, request.nodes.end(), [&](const RelayNode& node) {
+  if (request.header.origin.id == self.process.id ||
+      std::any_of(request.nodes.begin() + 1, request.nodes.end(), [&](const RelayNode& node) {
         return node.process.id == self.process.id || node.process.id == parent.id;
       }))
     throw_error(ErrorCode::kInvalidArgument, "{} sent {} a tree of calls with a loop", parent.name,
@@ -57,6 +66,21 @@ void Relay::check(const ProcessRef& parent, const RelayRequest& request) const {
                 "{} would have {} of arguments in unfinished trees of calls; the limit is {}",
                 identity_.name(), format_bytes(*bytes_ + request.header.bytes),
                 format_bytes(kMaxBytes));
+}
+
+void Relay::check_ranks(const ProcessRef& parent, const RelayRequest& request) const {
+  const std::uint64_t num_ranks = request.header.num_ranks;
+  const auto has_ranks = [&](const RelayNode& node) {
+    return !node.calls.empty() && std::ranges::all_of(node.calls, [&](const RelayedCall& call) {
+      return call.rank < num_ranks;
+    });
+  };
+  // Each process has a rank at least, so positions of processes are below the number of ranks.
+  if (request.first >= num_ranks || request.nodes.size() > num_ranks - request.first ||
+      !std::ranges::all_of(request.nodes, has_ranks))
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} sent {} a tree of calls whose ranks are not among its {} ranks", parent.name,
+                identity_.name(), num_ranks);
 }
 
 void Relay::on_request(const std::shared_ptr<ReturnRoute>& route, std::uint64_t call_id,
@@ -173,10 +197,23 @@ void Relay::on_numbered_call(const std::shared_ptr<ReturnRoute>& route, Call cal
   deliver(origin.id, {std::move(call), std::move(back), deadline});
 }
 
+bool Relay::may_have(ActorId actor) const { return is_named(actor) || actors_.find(actor); }
+
+void Relay::refuse_if_ended(ProcessId origin, const Envelope& call, bool is_resent) {
+  if (call.call.id == 0 || may_have(call.call.actor)) return;
+  auto held = order_.cancel(origin, call.call.id);
+  if (!held) return;
+  if (is_resent) return call.route->reply({call.call.id, lost_reply()}, false);
+  if (auto error = actors_.deliver(std::move(*held))) refuse(call, std::move(*error));
+}
+
 void Relay::deliver(ProcessId origin, Envelope envelope) {
   ArrivalOrder::Arrivals arrivals;
+  if (order_.needs_purge())
+    order_.purge([this](ActorId actor) { return may_have(actor); }, arrivals);
   // What a refusal needs.
   Envelope refused;
+  refused.call.actor = envelope.call.actor;
   refused.call.id = envelope.call.order.kind == CallOrder::Kind::kSkip ? 0 : envelope.call.id;
   refused.route = envelope.route;
   const bool is_resent = envelope.call.order.kind == CallOrder::Kind::kResent;
@@ -184,12 +221,10 @@ void Relay::deliver(ProcessId origin, Envelope envelope) {
   try {
     const auto fate = order_.add(origin, std::move(envelope), arrivals);
     if (fate == ArrivalOrder::Fate::kStale) refuse(refused, stream_ended(stream));
+    if (fate == ArrivalOrder::Fate::kTaken && arrivals.ready.empty())
+      refuse_if_ended(origin, refused, is_resent);
     if (fate == ArrivalOrder::Fate::kSeen && is_resent)
-      refused.route->reply(
-          {refused.call.id,
-           Error(ErrorCode::kPeerDied,
-                 "the call has run, and its reply was lost with the process that relayed it")},
-          false);
+      refused.route->reply({refused.call.id, lost_reply()}, false);
     else if (fate == ArrivalOrder::Fate::kSeen)
       if (const auto relayed = std::dynamic_pointer_cast<RelayedRoute>(refused.route))
         relayed->forget(refused.call.id);

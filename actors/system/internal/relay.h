@@ -67,6 +67,7 @@ class Relay final {
  private:
   using TreeKey = std::pair<ProcessId, std::uint64_t>;
   void check(const ProcessRef& parent, const RelayRequest& request) const;
+  void check_ranks(const ProcessRef& parent, const RelayRequest& request) const;
   /// Returns the route of the relayed calls of a process.
   std::shared_ptr<RelayedRoute> route_of(const ProcessRef& origin);
   std::shared_ptr<RelayedTree> find(ProcessId parent, std::uint64_t key) const;
@@ -80,6 +81,11 @@ class Relay final {
   void send_up();
   /// Calls send_up() after a moment. Any thread.
   void schedule();
+  /// Returns false for an actor that has ended, or never was: no actor will have its id.
+  bool may_have(ActorId actor) const;
+  /// Refuses a call that would wait for an earlier one of an actor that has ended: the earlier one
+  /// may be forgotten. `call`: its id, actor and route.
+  void refuse_if_ended(ProcessId origin, const Envelope& call, bool is_resent);
   /// Delivers a call in its order, and the calls that waited for it.
   void deliver(ProcessId origin, Envelope envelope);
   void run(ArrivalOrder::Arrivals arrivals);

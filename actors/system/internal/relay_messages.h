@@ -24,17 +24,18 @@ inline constexpr std::uint8_t kRelayMinor = CallOrder::kMinor;
 
 /// What has become of a relayed call.
 enum class RelayedState : std::uint8_t {
-  kAnswered,  ///< Value, or error of the handler.
-  kRefused,   ///< Error: the actor's process did not start it.
-  kNotSent,   ///< Error: the call has not reached the actor's process.
-  kLost,      ///< Error: whether the call has reached the process is unknown.
+  kAnswered,     ///< Value, or error of the handler.
+  kRefused,      ///< Error: the actor's process did not start it.
+  kNotSent,      ///< Error: the call has not reached the actor's process.
+  kLost,         ///< Error: whether the call has reached the process is unknown.
+  kInterrupted,  ///< Error: the call ran when its actor was stopped for a restart.
 };
 
 }  // namespace weft::actors
 
 template <>
 struct weft::last_enumerator<weft::actors::RelayedState> {
-  static constexpr auto kValue = weft::actors::RelayedState::kLost;
+  static constexpr auto kValue = weft::actors::RelayedState::kInterrupted;
 };
 template <>
 struct weft::last_enumerator<weft::actors::ReduceOperation> {
@@ -81,10 +82,11 @@ struct RelayHeader {
   std::uint32_t num_ranks = 0;
   /// Operation with which relays combine results.
   std::optional<ReduceOperation> reduce;
+  std::vector<std::uint64_t> ended;  ///< Calls that must not start: they ended before they left.
   static constexpr auto fields = weft::fields(
       &RelayHeader::origin, &RelayHeader::run, &RelayHeader::fingerprint, &RelayHeader::method,
       &RelayHeader::urgent, &RelayHeader::one_way, &RelayHeader::remaining_ns, &RelayHeader::bytes,
-      &RelayHeader::num_ranks, &RelayHeader::reduce);
+      &RelayHeader::num_ranks, &RelayHeader::reduce, &RelayHeader::ended);
 };
 
 /// Argument of kRelay. The first node is the receiver.

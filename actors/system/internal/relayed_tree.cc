@@ -11,10 +11,6 @@ namespace weft::actors {
 
 namespace {
 
-TimePoint deadline_of(std::int64_t remaining_ns) {
-  return remaining_ns == 0 ? TimePoint::max() : SteadyClock().now() + Nanoseconds(remaining_ns);
-}
-
 /// Bytes of a result in a message besides its value, about.
 constexpr std::size_t kResultBytes = 64;
 
@@ -51,11 +47,12 @@ RelayedTree::RelayedTree(OutgoingCalls& calls, Parent parent, RelayRequest& requ
       parent_(std::move(parent)),
       key_(request.key),
       header_(request.header),
-      deadline_(deadline_of(request.header.remaining_ns)),
+      deadline_(deadline_with_remaining(request.header.remaining_ns)),
       own_(std::move(request.nodes.front())),
       bytes_(std::move(bytes)),
       schedule_(std::move(schedule)) {
   *bytes_ += header_.bytes;
+  cancelled.insert(header_.ended.begin(), header_.ended.end());
   pending_.key = key_;
   for (const RelayedCall& call : own_.calls) open_.add(call.id);
   for (const RelayNode& node : request.nodes)
@@ -79,6 +76,7 @@ void RelayedTree::answer(Reply reply) {
   RelayedResult result{reply.id, RelayedState::kAnswered, {}, std::nullopt, std::nullopt};
   if (auto* error = std::get_if<Error>(&reply.result)) {
     if (reply.not_started) result.state = RelayedState::kRefused;
+    else if (reply.interrupted) result.state = RelayedState::kInterrupted;
     result.error = std::move(*error);
   } else if (auto& value = std::get<std::vector<std::byte>>(reply.result); partial_) {
     partial_->add(part_of(reply.id, std::move(value)));

@@ -39,6 +39,8 @@ class TreeCalls::Tree final : public std::enable_shared_from_this<Tree> {
     CallOrder order;
     std::size_t rank = 0;
   };
+  /// Returns a call; null if it has been removed.
+  std::shared_ptr<CallState> find_call(std::uint64_t id);
   /// Removes a call and frees its place; nullopt if it has been removed before.
   std::optional<Entry> remove(std::uint64_t id);
   void take_result(RelayedResult result);
@@ -85,15 +87,13 @@ void TreeCalls::Tree::start(RelayHeader header, TimePoint deadline) {
   num_ranks_ = header.num_ranks;
   {
     const std::lock_guard lock(owner_.mutex_);
-    for (auto& [id, entry] : entries_) {
-      entry.state->sent = true;
-      owner_.trees_.emplace(id, shared_from_this());
-    }
+    for (const auto& [id, entry] : entries_) owner_.trees_.emplace(id, shared_from_this());
   }
   const bool is_inline = arguments_->size() <= kMaxInlineBytes;
   auto branches = owner_.branches_.start(
       header, deadline, 0, std::move(nodes_), is_inline ? *arguments_ : std::vector<std::byte>(),
-      [tree = shared_from_this()](RelayResults results) { tree->take(std::move(results)); });
+      [tree = shared_from_this()](RelayResults results) { tree->take(std::move(results)); },
+      [this](std::uint64_t id) { return find_call(id); });
   for (std::size_t at = 0; !is_inline && at < arguments_->size(); at += kRelayChunkBytes)
     for (const auto& branch : branches)
       branch->send_chunk(
@@ -104,6 +104,12 @@ void TreeCalls::Tree::start(RelayHeader header, TimePoint deadline) {
     started_ = true;
   }
   send_cancelled();
+}
+
+std::shared_ptr<CallState> TreeCalls::Tree::find_call(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : found->second.state;
 }
 
 std::optional<TreeCalls::Tree::Entry> TreeCalls::Tree::remove(std::uint64_t id) {
@@ -138,7 +144,8 @@ void TreeCalls::Tree::take_result(RelayedResult result) {
     return send_directly(
         *entry, result.state == RelayedState::kLost,
         result.error.value_or(Error(ErrorCode::kInternal, "a relay gave no reason")));
-  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused};
+  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused,
+              result.state == RelayedState::kInterrupted};
   if (result.error) reply.result = std::move(*result.error);
   owner_.calls_.finish(std::move(reply));
 }

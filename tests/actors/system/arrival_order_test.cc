@@ -160,5 +160,40 @@ TEST_F(ArrivalOrderTest, TooManyWaitingCallsAreAnErrorThatNamesBothNumbers) {
   EXPECT_EQ(arrivals.ready.back().call.id, 1128u);
 }
 
+TEST_F(ArrivalOrderTest, TooManyEarlyNumbersEndTheStream) {
+  EXPECT_EQ(add(numbered(2)), Fate::kTaken);
+  for (std::uint64_t number = 3; number < 2 + ArrivalOrder::kMaxEarly; ++number)
+    EXPECT_EQ(add(numbered(number, 1, Kind::kSkip)), Fate::kTaken);
+  EXPECT_EQ(add(numbered(2 + ArrivalOrder::kMaxEarly, 1, Kind::kSkip)), Fate::kStale);
+  EXPECT_EQ(ids(arrivals.dropped), (std::vector<std::uint64_t>{102}));
+  EXPECT_EQ(add(numbered(1)), Fate::kStale);
+  EXPECT_EQ(add(numbered(1, 2)), Fate::kTaken);
+}
+
+TEST_F(ArrivalOrderTest, ForgetsTheNumbersForActorsThatHaveEnded) {
+  std::uint64_t actor = 0;
+  for (; !order.needs_purge(); ++actor) {
+    Envelope call = numbered(1);
+    call.call.actor = ActorId(actor);
+    EXPECT_EQ(add(std::move(call)), Fate::kTaken);
+  }
+  EXPECT_EQ(add(numbered(3)), Fate::kTaken) << "of actor 3, held";
+  order.purge([](ActorId each) { return each != ActorId(3); }, arrivals);
+  EXPECT_EQ(ids(arrivals.dropped), (std::vector<std::uint64_t>{103}));
+  EXPECT_TRUE(order.cancel(kCaller, 103) == std::nullopt);
+  EXPECT_FALSE(order.needs_purge()) << "most actors live, so the next purge is later";
+  Envelope known = numbered(1);
+  known.call.actor = ActorId(4);
+  EXPECT_EQ(add(std::move(known)), Fate::kSeen);
+  for (std::uint64_t other = actor; !order.needs_purge(); ++other) {
+    Envelope call = numbered(1);
+    call.call.actor = ActorId(other);
+    EXPECT_EQ(add(std::move(call)), Fate::kTaken);
+  }
+  order.purge([](ActorId) { return false; }, arrivals);
+  EXPECT_FALSE(order.needs_purge());
+  EXPECT_EQ(add(numbered(1)), Fate::kTaken) << "nothing is known of actor 3";
+}
+
 }  // namespace
 }  // namespace weft::actors

@@ -19,6 +19,31 @@
 namespace weft::actors {
 namespace {
 
+/// Argument that is decoded while a test holds the gate. Its call has left the mailbox then, and
+/// its handler has not begun.
+struct SlowArgument {
+  static inline std::atomic<bool> held{false};
+  static inline std::atomic<int> decoding{0};
+};
+
+}  // namespace
+}  // namespace weft::actors
+
+template <>
+struct weft::codec<weft::actors::SlowArgument> {
+  static constexpr std::size_t kMinBytes = 0;
+  static constexpr std::uint64_t kFingerprint = type_fingerprint<std::uint8_t>();
+  static void write(ByteWriter&, const actors::SlowArgument&) {}
+  static actors::SlowArgument read(ByteReader&) {
+    ++actors::SlowArgument::decoding;
+    EXPECT_TRUE(test::eventually([] { return !actors::SlowArgument::held; }));
+    return {};
+  }
+};
+
+namespace weft::actors {
+namespace {
+
 using namespace std::chrono_literals;
 using test::eventually;
 using ::testing::ElementsAre;
@@ -43,6 +68,7 @@ class Source final {
     }
   }
   generator<int> count_beside_others(int number) { return count(number); }
+  generator<int> count_slowly(SlowArgument, int number) { return count(number); }
   generator<std::string> texts(int number, int bytes) {
     for (int i = 0; i < number; ++i) {
       ++produced;
@@ -113,8 +139,9 @@ class Source final {
   static constexpr auto endpoints = interface<"test.source", 1>(
       on<&Source::count>("count"),
       on<&Source::count_beside_others>("count_beside_others", concurrent),
-      on<&Source::texts>("texts"), on<&Source::fail_after>("fail_after"),
-      on<&Source::lines>("lines"), on<&Source::pairs>("pairs"), on<&Source::ranks>("ranks"),
+      on<&Source::count_slowly>("count_slowly"), on<&Source::texts>("texts"),
+      on<&Source::fail_after>("fail_after"), on<&Source::lines>("lines"),
+      on<&Source::pairs>("pairs"), on<&Source::ranks>("ranks"),
       on<&Source::gated>("gated", idempotent), on<&Source::until_halted>("until_halted"),
       on<&Source::relay>("relay"), on<&Source::sum>("sum"), on<&Source::read_gated>("read_gated"),
       on<&Source::sum_in_thread>("sum_in_thread", blocking), on<&Source::open>("open", urgent),
@@ -284,6 +311,26 @@ TEST_F(Generators, EndWhenTheProcessOfTheReaderGoes) {
   EXPECT_TRUE(eventually([] { return Source::ended == 1; }));
   EXPECT_EQ(far.call<&Source::answer>().get(), 42);
   values.reset();
+}
+
+TEST_F(Generators, EndAlsoIfTheProcessOfTheReaderGoesBeforeTheyBegin) {
+  const auto lost = std::make_shared<std::atomic<int>>(0);  // shared with the callback
+  far_system->watch_lost_peers([lost](const ProcessRef&, const Error&) { ++*lost; });
+  auto other = source_process("other");
+  const auto source = other->named<Source>(other->connect(far_system->self().address), "source");
+  SlowArgument::decoding = 0;
+  SlowArgument::held = true;
+  auto values = source.stream<&Source::count_slowly>(SlowArgument(), 1000);
+  EXPECT_TRUE(eventually([] { return SlowArgument::decoding == 1; }));
+  other->declare_dead(far_system->self().id, Error(ErrorCode::kPeerDied, "a test"));
+  EXPECT_TRUE(eventually([&] { return *lost == 1; }));
+  EXPECT_EQ(Source::produced, 0);
+  SlowArgument::held = false;
+  EXPECT_TRUE(eventually([] { return Source::ended == 1; }));
+  EXPECT_LE(Source::produced, static_cast<int>(kStreamWindowValues));
+  // More calls than the actor's mailbox takes from one process without reports.
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(far.call<&Source::answer>().get(), 42);
+  EXPECT_THAT(all_of(far.stream<&Source::count>(3)), ElementsAre(0, 1, 2));
 }
 
 TEST_F(Generators, FailWithTheirProcessAfterTheValuesThatHaveCome) {

@@ -77,6 +77,16 @@ TEST_F(PeerLinksTest, ADroppedLinkCancelsItsDialAndIsReportedOnce) {
   EXPECT_EQ(links.find(ProcessId(1)), nullptr);
 }
 
+TEST_F(PeerLinksTest, NoLinkIsAddedOnceAllAreTaken) {
+  const auto link = links.find_or_add(process(1));
+  const Error why(ErrorCode::kCancelled, "it is shutting down");
+  EXPECT_EQ(links.take_all(why).size(), 1u);
+  for (const std::uint64_t id : {1, 2}) {
+    EXPECT_EQ(test::error_of([&] { links.find_or_add_reachable(process(id)); }), why);
+    EXPECT_EQ(test::error_of([&] { links.find_or_add(process(id)); }), why);
+  }
+}
+
 TEST_F(PeerLinksTest, ALinkThatWasReplacedIsNotDropped) {
   const auto old_link = links.find_or_add(process(1));
   links.drop(old_link, Error(ErrorCode::kPeerDied, "lost"));

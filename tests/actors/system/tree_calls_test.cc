@@ -1,20 +1,23 @@
 // Calls of meshes from 32 ranks on, which travel a tree of the mesh's processes.
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/system/internal/call_tree.h"
-#include "actors/system/internal/relayed_route.h"
 #include "actors/system/system.h"
 #include "core/base/philox.h"
 #include "tests/support/eventually.h"
@@ -125,17 +128,45 @@ struct Forest {
     mesh = std::make_unique<ActorMesh<Member>>(
         driver.spawn_mesh<Member>("mesh", MeshShape{{"member", ranks}}, of_ranks));
   }
-  /// Returns the mesh as another process sees it, which has no connections yet.
-  MeshRef<Member> seen_by(System& system) const {
+  /// Returns the mesh as another process sees it, which has no connections yet. `adjust` may change
+  /// the addresses.
+  MeshRef<Member> seen_by(System& system,
+                          const std::function<void(ActorAddress&)>& adjust = nullptr) const {
     MeshRef<Member>::Addresses addresses;
-    for (ActorAddress& address : mesh->ref().addresses())
+    for (ActorAddress& address : mesh->ref().addresses()) {
+      if (adjust) adjust(address);
       addresses.push_back(std::make_shared<const ActorAddress>(std::move(address)));
+    }
     return {system, "mesh", mesh->ref().shape(), std::move(addresses)};
   }
 
   System driver;
   std::vector<std::unique_ptr<System>> processes;
   std::unique_ptr<ActorMesh<Member>> mesh;  // destroyed first
+};
+
+/// Socket that takes connections and never answers.
+class SilentListener final {
+ public:
+  SilentListener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const general = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_, general, size), 0);
+    EXPECT_EQ(::listen(socket_, 8), 0);
+    EXPECT_EQ(::getsockname(socket_, general, &size), 0);
+    address_ = {"127.0.0.1", ntohs(address.sin_port)};
+  }
+  ~SilentListener() { ::close(socket_); }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+  const Address& address() const { return address_; }
+
+ private:
+  int socket_;
+  Address address_;
 };
 
 std::vector<std::int64_t> first_numbers(std::int64_t count) {
@@ -398,47 +429,26 @@ TEST(TreeCalls, WhoseResultsWereCombinedByALostRelayRunOnce) {
   EXPECT_EQ(mesh.rank(31).call<&Member::wait_at>(99).get(), 2);
 }
 
-TEST(RelayedRoute, KeepsAnswersForTheirCaller) {
-  struct Tree final : RelayedAnswers {
-    void answer(Reply reply) override { answered.push_back(reply.id); }
-    void settle(std::uint64_t id) override { settled.push_back(id); }
-    std::vector<std::uint64_t> answered, settled;
-  };
-  struct Direct final : ReturnRoute {
-    void reply(Reply reply, bool) override { replies.push_back(std::move(reply)); }
-    void grant(const Credit&) override {}
-    void send_values(Values) override {}
-    void run_soon(std::function<void()> send) override { send(); }
-    ProcessRef peer() const override { return {}; }
-    std::vector<Reply> replies;
-  };
-  const auto tree = std::make_shared<Tree>();
-  const auto direct = std::make_shared<Direct>();
-  RelayedRoute route({ProcessId(7), "caller", {}});
-  EXPECT_EQ(route.peer().name, "caller");
-  EXPECT_TRUE(route.expect(1, tree, nullptr));
-  EXPECT_FALSE(route.expect(1, tree, nullptr)) << "it is there";
-  const Reply first{1, std::vector<std::byte>(3)};
-  route.reply(first, false);
-  EXPECT_EQ(tree->answered, std::vector<std::uint64_t>{1});
-  EXPECT_EQ(route.kept(1), first);
-  EXPECT_EQ(route.kept(2), std::nullopt);
-  EXPECT_FALSE(route.redirect(1, direct)) << "it has ended";
-  // A call that its caller sends again while it runs.
-  EXPECT_TRUE(route.expect(2, tree, nullptr));
-  EXPECT_TRUE(route.redirect(2, direct));
-  EXPECT_EQ(tree->settled, std::vector<std::uint64_t>{2});
-  route.reply({2, std::vector<std::byte>()}, false);
-  EXPECT_EQ(tree->answered.size(), 1u);
-  ASSERT_EQ(direct->replies.size(), 1u);
-  EXPECT_EQ(direct->replies[0].id, 2u);
-  // The oldest are dropped.
-  for (std::uint64_t id = 10; id < 10 + RelayedRoute::kMaxKept; ++id) {
-    EXPECT_TRUE(route.expect(id, tree, nullptr));
-    route.reply({id, std::vector<std::byte>()}, false);
+TEST(TreeCalls, ThatEndBeforeTheyLeaveWereNotSentAndNeverStart) {
+  Forest forest(32, 32);
+  ASSERT_EQ(tree_blocks(0, 32)[1], (TreeBlock{2, 4}));
+  const SilentListener silent;
+  System caller(test::system_options("caller"));
+  const Address here = caller.listen({"127.0.0.1", 0});
+  const ProcessId relay = forest.processes[2]->self().id;
+  const auto mesh = forest.seen_by(caller, [&](ActorAddress& address) {
+    if (address.process.id == relay) address.process.address = silent.address();
+  });
+  const auto results = mesh.within(300ms).call_collect<&Member::wait_from>(32).get();
+  for (const std::size_t rank : {2u, 3u}) {
+    ASSERT_FALSE(results[rank].ok());
+    EXPECT_EQ(results[rank].error().code(), ErrorCode::kDeadlineExceeded);
+    EXPECT_THAT(results[rank].error().message(), testing::HasSubstr("it had not been sent"));
   }
-  EXPECT_EQ(route.kept(1), std::nullopt);
-  EXPECT_NE(route.kept(10), std::nullopt);
+  // The connection that the relay opens takes what waits for it.
+  forest.processes[2]->connect(here);
+  EXPECT_EQ(mesh.rank(2).call<&Member::wait_from>(32).get(), 1) << "the number of calls";
+  EXPECT_EQ(mesh.rank(3).call<&Member::wait_from>(32).get(), 1);
 }
 
 TEST(TreeCalls, AreCancelledInAllProcesses) {
