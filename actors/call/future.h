@@ -43,6 +43,8 @@ class [[nodiscard]] Future final {
   Future& operator=(Future&&) noexcept = default;
 
   bool ready() const { return pending_->done(); }
+  /// Cancels the call, unless it has ended: the result is Error(kCancelled). A handler that runs
+  /// learns of it by Context::stop_token(). Does not block.
   void cancel() { pending_->cancel(); }
   /// Blocks until the call ends or `within` has passed. Returns true if the call has ended.
   bool wait_for(Nanoseconds within) const {

@@ -12,12 +12,13 @@
 
 namespace weft::actors {
 
-/// Bundles of resources that the head keeps for this program: room for meshes to come.
+/// Bundles of resources that the head keeps for this driver: room for meshes to come.
 ///
 ///   auto room = cluster.reserve("room", {{.devices = 1}, {.devices = 1}}, spread());
-///   auto pool = cluster.spawn<Worker>("pool", {{"worker", 2}}, {.place = room.place()});
+///   auto pool = cluster.spawn<Worker>("pool", {{"worker", 2}},
+///                                     {.place = room.place(), .needs = {.devices = 1}});
 ///
-/// Released by its destructor, and when the program ends; meshes keep what they have of it until
+/// Released by its destructor, and when the driver ends; meshes keep what they have of it until
 /// they end, but their ranks cannot be restarted after that. Keep it as long as its meshes.
 /// Survives a restart of the head. A driver that was started again gets it by reserving the same
 /// bundles under the same name. Must not outlive its Cluster. One thread at a time.

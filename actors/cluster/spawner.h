@@ -13,7 +13,7 @@
 
 namespace weft::actors {
 
-/// Who decides about deaths in children, if not their policy.
+/// Party that decides about deaths in children.
 enum class ChildPolicy : std::uint8_t {
   kOptions,   ///< `on_failure` and `restarts` of the description; without both, a death escalates.
   kDecider,   ///< The function that the parent has set with Context::add_decider().

@@ -61,7 +61,8 @@ struct MeshRequest {
   /// Device of each process to start, by rank. Empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
   std::uint64_t run = 0;  ///< See SystemOptions::run.
-  /// Resources that each rank needs. With devices, each rank has a process of its own.
+  /// Resources that each rank needs. With devices, each rank has a process of its own. Cluster sets
+  /// SpawnOptions::needs, which is empty by default.
   Resources needs = {.devices = 1};
   ActorProcess process = ActorProcess::kOwn;
   PlacementStrategy strategy = PlacementStrategy::kDefault;
@@ -224,7 +225,7 @@ struct HostDeath {
 /// Report to the owner of a mesh in which a process has died.
 struct MeshFailure {
   Incident incident;
-  std::vector<ProcessId> mesh_processes;  ///< All processes of the mesh; none can be relied on.
+  std::vector<ProcessId> mesh_processes;  ///< All processes of the mesh, dead or alive.
   std::vector<ProcessId> dead;            ///< Processes that have died or count as dead.
   static constexpr auto fields =
       weft::fields(&MeshFailure::incident, &MeshFailure::mesh_processes, &MeshFailure::dead);

@@ -128,7 +128,7 @@ class ResourceAllocator {
     std::vector<std::uint32_t> devices = {};
     Amounts used = {};  // Without devices.
   };
-  /// What a rank has.
+  /// Place and resources of a rank.
   struct Claim {
     HostDevice place;
     Amounts amounts;  // Without devices.

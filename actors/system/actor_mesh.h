@@ -47,7 +47,7 @@ class MeshRef final {
   explicit operator bool() const { return !actors_.empty(); }
 
   /// Returns the actors at a part of some axes. slice({{"data", 0}}) drops the axis;
-  /// slice({{"data", 0, 2}}) keeps it.
+  /// slice({{"data", 0, 2}}) keeps [0, 2) of it. The slice has the name of the mesh.
   MeshRef slice(const std::vector<AxisPart>& parts) const {
     System& of = system();
     const auto chosen = shape_.slice(parts);
@@ -86,6 +86,7 @@ class MeshRef final {
   /// Calls the only actor of a mesh of one. Throws Error(kInvalidArgument) if there are more.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call_one(Arguments&&... arguments) const;
+  /// Sends a one-way call to all actors; see ActorRef::tell().
   template <auto Member, typename... Arguments>
   void tell(Arguments&&... arguments) const;
   /// Like call(), with separate arguments for each rank: values of the only parameter, or tuples of
@@ -104,8 +105,9 @@ class MeshRef final {
   /// item, by its index, as they arrive.
   ///
   /// An item whose actor is lost, has ended or is stopped goes to another actor if it has not run,
-  /// or, at most four times, if the method is idempotent; otherwise its result is the error. Lost
-  /// actors get no more items; without others, the reason is the result of the remaining items.
+  /// or if the method is idempotent; otherwise its result is the error. An item gets at most 5
+  /// calls; restarts can repeat each of them. Lost actors get no more items; without others, the
+  /// reason is the result of the remaining items.
   ///
   /// Encodes all items before the first call. Does not block: an item for which its actor has no
   /// room goes to another one or waits for the next result. Sends nothing while more than
@@ -151,9 +153,13 @@ class MeshRef final {
 /// Owner of the actors of a mesh, which stop when it is destroyed. Move-only. Its ref() may be
 /// copied.
 ///
-/// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
-/// them, on a thread that may block; before that, for an attempt to restart one of them, and for
-/// their children, up to ten seconds each.
+/// With Lifetime::kCluster, or if IfExists::kUse found existing actors, it owns nothing: its
+/// destructor leaves the actors, and stop() asks their owner to stop them.
+///
+/// Owner's thread only. Must not outlive its Cluster. The destructor waits for an attempt to
+/// restart an actor: more than a minute if the head or a constructor does not answer. Then it stops
+/// the children, up to 10 s for each name. Then it asks the actors to stop, and waits up to 2 s for
+/// them unless this is an actor's thread.
 template <typename T>
 class ActorMesh final {
  public:
@@ -230,13 +236,6 @@ class ActorMesh final {
     return mesh_.template reduce<Member>(operation, std::forward<Arguments>(arguments)...);
   }
 
-  /// Runs `callback` before the actors are stopped, e.g. to end restarts.
-  void on_stopping(std::function<void()> callback) { on_stopping_ = std::move(callback); }
-  /// Runs `callback` once the actors have been stopped, by stop() or by the destructor, e.g. to
-  /// return their processes.
-  void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
-  /// Replaces the actors by those that System::respawn_mesh() returned.
-  void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
   /// Stops the actors and blocks until they have ended; on an actor's thread does not block. Throws
   /// Error(kDeadlineExceeded) if one has not ended.
   void stop() {
@@ -252,12 +251,22 @@ class ActorMesh final {
     }
     if (tell) tell();
   }
-  /// Releases ownership. The actors run on, until their processes or the process that spawned them
-  /// ends.
+  /// Releases ownership. The actors run on, with their name, policy and resources, until the
+  /// process that spawned them ends.
   MeshRef<T> detach() && {
     owned_ = false;
     return mesh_;
   }
+
+  // For owners that recover meshes themselves.
+
+  /// Runs `callback` before the actors are stopped, e.g. to end restarts.
+  void on_stopping(std::function<void()> callback) { on_stopping_ = std::move(callback); }
+  /// Runs `callback` once the actors have been stopped, by stop() or by the destructor, e.g. to
+  /// return their processes.
+  void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
+  /// Replaces the actors by those that System::respawn_mesh() returned.
+  void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
 
  private:
   static void stop_actors(const MeshRef<T>& mesh) {

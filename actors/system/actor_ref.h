@@ -54,8 +54,10 @@ class ActorRef final {
   /// Calls a generator. The stream gives its values, and at last its error if it fails.
   template <auto Member, typename... Arguments>
   ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> stream(Arguments&&... arguments) const;
-  /// Sends a one-way call. Returns false if it cannot be sent at all (the process has ended, the
-  /// queue is full). Errors of the handler go to the log of its process.
+  /// Sends a one-way call; within() does not apply. If the actor was spawned with a policy or
+  /// without a device, returns true, and each error, also of the handler, goes to the log of this
+  /// process. Otherwise returns false if the call cannot be sent (the process has ended, the
+  /// mailbox is full), and errors of the handler go to the log of its process.
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const;
 

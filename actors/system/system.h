@@ -25,8 +25,8 @@
 
 namespace weft::actors {
 
-/// State of a process whose connection ended. kSaidGoodbye: it said goodbye; kEnded: it has ended;
-/// kDisconnected: unknown, it may reconnect.
+/// State of a process whose connection ended. kSaidGoodbye: it announced its end; kEnded: it has
+/// ended; kDisconnected: unknown, it may reconnect.
 enum class DisconnectCause { kSaidGoodbye, kEnded, kDisconnected };
 
 struct SystemOptions {
@@ -96,7 +96,7 @@ struct SystemOptions {
   Log log = Log::standard_error(LogLevel::kInfo);
 };
 
-/// Actors of a mesh, and what it takes to spawn them again. A value.
+/// Actors of a mesh, and the class and arguments with which they can be restarted. A value.
 struct SpawnedActors {
   InterfaceVersion interface;
   std::string name;  ///< Name of the mesh.
@@ -115,6 +115,8 @@ struct SpawnedActors {
 /// not from the I/O thread's callbacks.
 class System final : public DecodeContext {
  public:
+  // For users: processes without a Cluster, and tests.
+
   explicit System(SystemOptions options);
   ~System() override;
 
@@ -202,6 +204,8 @@ class System final : public DecodeContext {
       return internal::take_found<T>(static_cast<CallState&>(pending));
     });
   }
+
+  // For owners of actors (cluster/), and for the roles of a process (launch/).
 
   /// Spawns one actor per rank, in row-major order, on `processes`, which must provide T. Blocks
   /// until all are constructed. Throws the first error, naming the rank, after stopping the others.
@@ -298,8 +302,8 @@ class System final : public DecodeContext {
   /// (Context::exit). Any thread; it must not block.
   void on_actor_exited(std::function<void(const ActorAddress&)> callback);
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
-  /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
-  /// listen() and connect().
+  /// on the I/O thread and must not block: tell() and TaskPoster::post() are allowed. Set them
+  /// before listen() and connect().
   void on_peer_disconnected(
       std::function<void(const ProcessRef&, const Error&, DisconnectCause)> callback);
   /// Sets the callback for a peer silent for `dead_after`. It counts as lost; on_peer_disconnected
@@ -352,7 +356,8 @@ class System final : public DecodeContext {
         attach(typeid(T), [&]() -> std::shared_ptr<void> { return make(); }));
   }
 
-  // Used by the typed handles.
+  // For the typed handles.
+
   struct Method {
     const char* name;
     std::uint32_t index;
