@@ -1,5 +1,6 @@
 #include "mesh/objects/local_objects.h"
 
+#include <mutex>
 #include <utility>
 
 #include "actors/call/first_of.h"

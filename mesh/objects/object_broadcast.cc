@@ -118,17 +118,22 @@ actors::task<std::vector<ObjectStore::Member>> ObjectStore::find_members(
   std::vector<Member> members;
   std::set<std::string> hosts;
   bool any = false;
+  std::optional<Error> loss;
   for (auto& each : asked) {
     try {
       const StoreStatus status = co_await each;
       any = true;
       if (!directory_.has_copy(object.id, status.host) && hosts.insert(status.host).second)
         members.push_back({status.process, status.host});
-    } catch (const Error&) {
+    } catch (const Error& error) {
       // Otherwise this process has no store, or has ended.
       if (context_.stop_token().stop_requested()) throw;
+      if (error.code() != ErrorCode::kNotFound) loss = error;
     }
   }
+  if (!any && loss)
+    throw_error(ErrorCode::kUnavailable, "{} cannot be shared: no process of the mesh answers: {}",
+                describe(object), loss->message());
   if (!any && !processes.empty())
     throw_error(ErrorCode::kFailedPrecondition,
                 "{} cannot be shared: no actor of the mesh has a mesh::Objects; make one in its "
