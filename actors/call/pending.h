@@ -144,8 +144,8 @@ class CallState final : public Pending {
   /// Returns the level of the result of complete_combined(), else 0.
   std::size_t level() const { return level_; }
   bool is_covered() const { return covered_; }
-  /// Returns the text of the error without the words of with_call_outcome(). Valid once done with an
-  /// error.
+  /// Returns the text of the error without the words of with_call_outcome(). Valid once done with
+  /// an error.
   std::string reason() const;
   const std::vector<std::byte>& reply() const { return reply_; }
   /// Moves the result or the error out. Once, after done.
