@@ -174,7 +174,7 @@ void TinyRooms::check_accounts() {
     // A bundle may have moved since it was granted.
     std::vector<std::string> hosts;
     for (const actors::ReservationStatus& known : status.reservations)
-      if (known.name == room->name && known.owner == options_.run && !known.waiting)
+      if (known.name == room->name && known.owner.ends_with(options_.run) && !known.waiting)
         for (const actors::BundlePlace& place : known.places) hosts.push_back(place.host);
     const bool is_known = hosts.size() == room->bundles.size();
     if (!is_known && !options_.may_forget)

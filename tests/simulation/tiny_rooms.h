@@ -34,7 +34,7 @@ class TinyRooms final {
  public:
   struct Options {
     Plant plant = Plant::kNone;
-    std::string run;
+    std::string run;           ///< Name of the run, with which that of the owner ends.
     std::size_t hosts = 0;     ///< Number of hosts with seats.
     const bool& is_disturbed;  ///< True while faults may happen or have effects.
     const bool& may_forget;    ///< True if the head may have lost what it has saved.
