@@ -514,7 +514,7 @@ struct RestartedGenerators : testing::Test {
 TEST_F(RestartedGenerators, AreNotRepeatedOnceTheyHaveYielded) {
   auto values = source.stream<&Source::gated>(2);  // idempotent
   EXPECT_EQ(values.next().get()->value(), 0);
-  auto waiting = source.stream<&Source::gated>(1);  // in the mailbox
+  auto waiting = source.stream<&Source::gated>(1);  // waits in the mailbox
   restart();
   EXPECT_EQ(values.next().get()->error().code(), ErrorCode::kPeerDied);
   EXPECT_FALSE(values.next().get());
