@@ -252,8 +252,11 @@ std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
     const bool starts =
         mesh != nullptr && !mesh->releasing && (mesh->processes.empty() || mesh->renewing);
     if (starts) continue;
+    // A rank without a place has lost it with its host, which was removed and has joined again.
     for (const auto& [rank, process] : processes)
-      if (mesh == nullptr || !mesh->has_process(rank, process)) unknown[key].emplace(rank, process);
+      if (mesh == nullptr || mesh->detached_ranks.contains(rank) ||
+          !mesh->has_process(rank, process))
+        unknown[key].emplace(rank, process);
   }
   return unknown;
 }

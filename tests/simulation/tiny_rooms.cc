@@ -179,6 +179,8 @@ void TinyRooms::check_accounts() {
     const bool is_known = hosts.size() == room->bundles.size();
     if (!is_known && !options_.may_forget)
       violation(fmt::format("the head has no record of {}, which was granted", room->name));
+    // A head that has forgotten a reservation grants its seats again.
+    if (!is_known && options_.may_forget) continue;
     if (!is_known) hosts = room->reservation->hosts();
     for (std::size_t i = 0; i < hosts.size(); ++i)
       if (!hosts[i].empty()) used[hosts[i]] += seats_of(room->bundles[i]);
