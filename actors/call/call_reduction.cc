@@ -51,7 +51,8 @@ void CallReduction::cancel() {
   if (done()) return;
   fail(Error(ErrorCode::kCancelled,
              fmt::format("the call '{}' of {} actors was cancelled before all had answered",
-                         parts_.front()->method, parts_.size())));
+                         parts_.front()->method, parts_.size()))
+           .with(progress()));
 }
 
 void CallReduction::add(std::size_t rank) {
@@ -71,7 +72,8 @@ void CallReduction::combine_parts(PartialResult& left, const PartialResult& righ
                 fmt::format("cannot combine the results of '{}' of {} and {}: {}",
                             parts_.front()->method, parts_[left.index << left.level]->target->label,
                             parts_[right.index << right.level]->target->label, error.message()))
-        .at(error.where());
+        .at(error.where())
+        .with(CallProgress::kReplyLost);
   }
 }
 

@@ -31,6 +31,7 @@ class CallReduction final : public Pending {
   static std::shared_ptr<CallReduction> make(std::vector<std::shared_ptr<CallState>> parts,
                                              ReduceOperation operation, CombineResults combine);
   void cancel() override;
+  CallProgress progress() const override { return progress_of(parts_); }
   /// Returns the combined result, encoded, or throws the error. Once, after done.
   std::vector<std::byte> take();
   std::size_t size() const { return parts_.size(); }

@@ -8,6 +8,14 @@
 #include "actors/call/interface.h"
 #include "core/codec/codec_check.h"
 
+namespace weft::actors {
+
+// Types of the method "on_failure", which classes list without knowing Spawner.
+enum class OnFailure : std::uint8_t;
+struct Incident;
+
+}  // namespace weft::actors
+
 namespace weft::actors::internal {
 
 template <typename List>
@@ -57,6 +65,19 @@ template <typename T, FixedString Name, std::uint32_t Version, auto... Members>
 inline constexpr bool kHasMethods<T, Interface<Name, Version, Members...>> =
     (true && ... && (!kIsMethod<Members> || std::is_base_of_v<ActorOf<Members>, T>));
 
+/// Checks that a method listed as "on_failure" is one that Context::spawn() can ask.
+template <FixedString Name, std::uint32_t Version, auto... Members>
+constexpr bool can_decide(const Interface<Name, Version, Members...>& list) {
+  std::size_t i = 0;
+  const auto fits = [&](bool has_types) {
+    const bool is_urgent = list.urgent[i];
+    return std::string_view(list.names[i++]) != "on_failure" || (is_urgent && has_types);
+  };
+  return (true && ... &&
+          fits(std::is_same_v<ResultOf<Members>, OnFailure> && !kIsGenerator<Members> &&
+               std::is_same_v<ArgumentsOf<Members>, std::tuple<Incident>>));
+}
+
 template <typename T>
 struct EndpointsOf {
   using Type = void;
@@ -76,6 +97,7 @@ enum class ClassProblem {
   kNotConstant,
   kSameName,
   kOtherClass,
+  kCannotDecide,
   kNoTuple
 };
 
@@ -96,6 +118,8 @@ constexpr ClassProblem problem_of_class() {
     return ClassProblem::kSameName;
   } else if constexpr (!kHasMethods<T, List>) {
     return ClassProblem::kOtherClass;
+  } else if constexpr (!can_decide(T::endpoints)) {
+    return ClassProblem::kCannotDecide;
   } else {
     return kIsTuple<ConstructorArgumentsOf<T>> ? ClassProblem::kNone : ClassProblem::kNoTuple;
   }
@@ -120,6 +144,10 @@ constexpr bool report_class() {
   static_assert(problem != ClassProblem::kOtherClass,
                 "a method in `endpoints` belongs to another class: list methods of the actor class "
                 "and its bases");
+  static_assert(problem != ClassProblem::kCannotDecide,
+                "the method \"on_failure\" decides about deaths of children: write `OnFailure "
+                "on_failure(Incident incident)` and on<&T::on_failure>(\"on_failure\", urgent), or "
+                "give it another name");
   static_assert(problem != ClassProblem::kNoTuple,
                 "the `Arguments` of an actor class must be a std::tuple: the types of the "
                 "constructor's parameters after Context&");
@@ -234,11 +262,12 @@ struct SpawnArgumentsCheck {
 };
 
 /// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
+/// `context`: sees the values; may be null.
 template <auto Member, typename... Arguments>
-std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
+std::vector<std::byte> encode_arguments(EncodeContext* context, Arguments&&... arguments) {
   if constexpr (MethodCheck<Member>::value) {
     if constexpr (CallArgumentsCheck<Member, Arguments...>::value)
-      return encode(ArgumentsOf<Member>(std::forward<Arguments>(arguments)...));
+      return encode(ArgumentsOf<Member>(std::forward<Arguments>(arguments)...), context);
   }
   return {};
 }

@@ -6,15 +6,16 @@
 
 namespace weft::actors {
 
-/// Placeholder for the system's default deadline.
-inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
+/// Placeholder for the default deadline: the method's, or else the system's. A time of zero or less
+/// is none: a call with such a deadline fails at once and is not sent.
+inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::min();
 
 /// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
 /// suspended or blocks.
 struct Urgent {};
 inline constexpr Urgent urgent{};
-/// Tag of a method that may run twice. If its process dies, a call is repeated, within its
-/// deadline, once the actor was restarted. All other methods run at most once.
+/// Tag of a method that may run several times. If the actor's process dies, a call is sent again
+/// after the restart, within its deadline, and 5 times at most. All other methods run at most once.
 struct Idempotent {};
 inline constexpr Idempotent idempotent{};
 /// Tag of a method that interleaves with others of its kind: while all suspended ordinary handlers

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ class [[nodiscard]] Future final {
   Future& operator=(Future&&) noexcept = default;
 
   bool ready() const { return pending_->done(); }
+  /// Cancels the call, unless it has ended: the result is Error(kCancelled). A handler that runs
+  /// learns of it by Context::stop_token(). Does not block.
   void cancel() { pending_->cancel(); }
   /// Blocks until the call ends or `within` has passed. Returns true if the call has ended.
   bool wait_for(Nanoseconds within) const {
@@ -57,10 +60,13 @@ class [[nodiscard]] Future final {
   /// Like get(), but cancels the call and throws Error(kDeadlineExceeded) after `within`.
   R get(Nanoseconds within) {
     if (!wait_in_thread(pending_, SteadyClock().now() + within)) {
+      const CallProgress progress = pending_->progress();
       pending_->cancel();
-      throw_error(ErrorCode::kDeadlineExceeded,
-                  "the call has given no result within {} ms, so it was cancelled",
-                  std::chrono::duration_cast<std::chrono::milliseconds>(within).count());
+      throw Error(
+          ErrorCode::kDeadlineExceeded,
+          fmt::format("the call has given no result within {} ms, so it was cancelled",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(within).count()))
+          .with(progress);
     }
     return extract_(*pending_);
   }
@@ -87,11 +93,22 @@ class [[nodiscard]] Future final {
   Extract extract_;
 };
 
+/// Returns the decoded result of a call. Throws an error with CallProgress::kReplyLost if that is
+/// not possible.
+template <typename R>
+R decode_result(std::span<const std::byte> reply, DecodeContext* context) {
+  try {
+    return decode<R>(reply, context);
+  } catch (const Error& error) {
+    throw Error(error).with(CallProgress::kReplyLost);
+  }
+}
+
 /// Returns the decoded result of a finished call, or throws its error.
 template <typename R>
 R take_result(const CallState& call) {
   if (call.error()) throw *call.error();
-  if constexpr (!std::is_void_v<R>) return decode<R>(call.reply(), call.decode_context);
+  if constexpr (!std::is_void_v<R>) return decode_result<R>(call.reply(), call.decode_context);
 }
 
 /// Returns the decoded result of an operation, or its error.
@@ -100,7 +117,7 @@ Outcome<R> decode_outcome(const Outcome<std::vector<std::byte>>& result, DecodeC
   if (!result.ok()) return result.error();
   try {
     if constexpr (std::is_void_v<R>) return Outcome<void>();
-    else return decode<R>(result.value(), context);
+    else return decode_result<R>(result.value(), context);
   } catch (const Error& error) {
     return error;
   }

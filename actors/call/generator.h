@@ -64,10 +64,10 @@ struct GeneratorPromise : TaskPromiseBase {
 ///     for (std::string line; std::getline(file, line);) co_yield line;
 ///   }
 ///
-/// Runs ahead of its reader by at most kStreamWindowValues values and kStreamWindowBytes bytes, and
-/// one value more if that is larger; then it is suspended at co_yield. If its call is cancelled, as
-/// the reader has gone, the deadline has passed or the actor stops, it is destroyed at the next
-/// co_yield. Runs on the actor's thread only. Parameters should be values.
+/// Suspended at co_yield while kStreamWindowValues values, or kStreamWindowBytes bytes of values,
+/// are untaken: at most that many bytes and one value more. If its call is cancelled, as the stream
+/// or its process has ended, the deadline has passed or the actor stops, it is destroyed at the
+/// next co_yield. Runs on the actor's thread only. Parameters should be values.
 template <typename T>
 class [[nodiscard]] generator final {
  public:

@@ -9,20 +9,20 @@ namespace weft::actors {
 
 namespace {
 
-using ErrorSource = CallState::ErrorSource;
-
 /// Returns true if a call failed because its actor is not there, has ended or is stopping.
 bool actor_is_lost(const CallState& call) {
   const ErrorCode code = call.error()->code();
-  if (call.error_source() == ErrorSource::kHandler) return false;
-  if (code == ErrorCode::kCancelled) return call.error_source() == ErrorSource::kRefusal;
+  const CallProgress progress = call.error()->progress();
+  if (progress == CallProgress::kFailed || progress == CallProgress::kReplyLost) return false;
+  if (code == ErrorCode::kCancelled) return progress == CallProgress::kNotStarted;
   return code == ErrorCode::kPeerDied || code == ErrorCode::kUnavailable ||
          code == ErrorCode::kNotFound;
 }
 
 /// Returns true if a failed call has not run.
 bool has_not_run(const CallState& call) {
-  return !call.sent || call.error_source() == ErrorSource::kRefusal;
+  const CallProgress progress = call.error()->progress();
+  return progress == CallProgress::kNotSent || progress == CallProgress::kNotStarted;
 }
 
 /// Returns true if a call was not started because too many calls wait for its actor.
@@ -134,12 +134,12 @@ void MapRun::send(std::size_t index) {
     const CallingAs caller(calling_actor_);
     call = setup_.call(setup_.actors[item.actor], item.arguments);
   } catch (...) {
-    const Error error = current_error();
+    Error error = current_error().with(CallProgress::kNotSent);
     {
       const std::lock_guard lock(mutex_);
       --actors_[item.actor].unanswered;
     }
-    return end_item(index, error, nullptr);
+    return end_item(index, std::move(error), nullptr);
   }
   bool ended = false;
   {
@@ -178,7 +178,10 @@ void MapRun::clear_full() {
 bool MapRun::handle_failure(std::size_t index, const CallState& call) {
   if (ended_) return false;
   const Error& error = *call.error();
-  if (error.code() == ErrorCode::kCancelled && call.error_source() == ErrorSource::kThisProcess) {
+  const bool is_answered = error.progress() == CallProgress::kNotStarted ||
+                           error.progress() == CallProgress::kFailed ||
+                           error.progress() == CallProgress::kReplyLost;
+  if (error.code() == ErrorCode::kCancelled && !is_answered) {
     ended_ = Error(error.code(), call.reason());  // this process shuts down
     return false;
   }
@@ -222,7 +225,8 @@ Error MapRun::error_of_unsent(const Item& item) const {
                                   : "this item was not sent: ") +
                    ended_->message())
       .at(ended_->where())
-      .from(ended_->node(), ended_->actor());
+      .from(ended_->node(), ended_->actor())
+      .with(item.may_have_run ? CallProgress::kMayHaveStarted : CallProgress::kNotSent);
 }
 
 void MapRun::end_item(std::size_t index, Outcome<std::vector<std::byte>> result,

@@ -9,9 +9,10 @@ namespace weft::actors {
 
 namespace {
 
-/// Returns the end of an error's text, about the outcome of a call.
-std::string outcome_note(const CallState& call, bool own_line) {
-  return fmt::format("{}our call '{}' {}", own_line ? "\nY" : "; y", call.method, call.outcome());
+/// Returns the end of an error's text, about the progress of a call.
+std::string outcome_note(const CallState& call, CallProgress progress, bool own_line) {
+  return fmt::format("{}our call '{}' {}", own_line ? "\nY" : "; y", call.method,
+                     to_string(progress));
 }
 
 }  // namespace
@@ -119,18 +120,24 @@ bool CallState::complete_covered() {
   return true;
 }
 
-bool CallState::fail(Error error, ErrorSource source) {
+bool CallState::fail(Error error) {
+  const bool is_known = error.progress() != CallProgress::kNoCall;
+  return fail(std::move(error), is_known ? error.progress() : progress());
+}
+
+bool CallState::fail(Error error, CallProgress progress) {
   if (!claim()) return false;
-  error_ = std::move(error);
-  error_source_ = source;
+  error_ = std::move(error).with(progress);
   publish();
   return true;
 }
 
 void CallState::cancel() {
   if (done()) return;
+  const CallProgress now = progress();
   if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}",
-                                                    method, target->label, outcome()))))
+                                                    method, target->label, to_string(now))),
+           now))
     owner.withdraw(*this);
 }
 
@@ -139,15 +146,16 @@ Outcome<std::vector<std::byte>> CallState::take_result() {
   return std::move(reply_);
 }
 
-const char* CallState::outcome() const {
-  if (yielded) return "had given values and did not end";
-  return sent ? "had been sent; whether it ran is unknown" : "had not been sent";
+CallProgress CallState::progress() const {
+  if (yielded) return CallProgress::kStarted;
+  return sent ? CallProgress::kMayHaveStarted : CallProgress::kNotSent;
 }
 
 std::string CallState::reason() const {
   const std::string& text = error_->message();
   for (const bool own_line : {false, true})
-    if (const std::string note = outcome_note(*this, own_line); text.ends_with(note))
+    if (const std::string note = outcome_note(*this, error_->progress(), own_line);
+        text.ends_with(note))
       return text.substr(0, text.size() - note.size());
   return text;
 }
@@ -155,9 +163,17 @@ std::string CallState::reason() const {
 Error with_call_outcome(const Error& error, const CallState& call) {
   // A message of several lines ends with the log of the dead process.
   const bool lines = error.message().find('\n') != std::string::npos;
-  return Error(error.code(), error.message() + outcome_note(call, lines))
+  const CallProgress progress = call.progress();
+  return Error(error.code(), error.message() + outcome_note(call, progress, lines))
       .at(error.where())
-      .from(error.node(), error.actor());
+      .from(error.node(), error.actor())
+      .with(progress);
+}
+
+CallProgress progress_of(const std::vector<std::shared_ptr<CallState>>& calls) {
+  const bool is_sent =
+      std::ranges::any_of(calls, [](const auto& call) { return call->sent.load(); });
+  return is_sent ? CallProgress::kMayHaveStarted : CallProgress::kNotSent;
 }
 
 std::shared_ptr<CallGroup> CallGroup::make(std::vector<std::shared_ptr<CallState>> parts,
@@ -188,7 +204,8 @@ void CallGroup::cancel() {
   if (claim()) {
     error_ = Error(ErrorCode::kCancelled,
                    fmt::format("the call '{}' of {} actors was cancelled before all had answered",
-                               parts_.front()->method, parts_.size()));
+                               parts_.front()->method, parts_.size()))
+                 .with(progress());
     publish();
   }
   for (const auto& part : parts_) part->cancel();

@@ -41,6 +41,8 @@ class Pending {
   void forget(const void* watcher);
   /// Completes with Error(kCancelled) unless done, and asks the other side to stop.
   virtual void cancel() = 0;
+  /// Returns how far the calls of an operation that is not done have gone.
+  virtual CallProgress progress() const { return CallProgress::kNoCall; }
 
  protected:
   /// Returns true for the first caller only, which sets the result and then calls publish(). Nobody
@@ -124,30 +126,26 @@ class CallState final : public Pending {
   /// True once a value has come. The call is then never repeated.
   std::atomic<bool> yielded{false};
 
-  /// Place where the error of a call arose.
-  enum class ErrorSource : std::uint8_t {
-    kThisProcess,  ///< The call was not sent, or has no reply.
-    kRefusal,      ///< The actor's process did not start the call.
-    kHandler
-  };
   bool complete(std::vector<std::byte> reply);
   /// Completes the first of up to 2^level calls with the combined result of all; the other ones are
   /// covered by it and have no result of their own. See CallReduction.
   bool complete_combined(std::vector<std::byte> reply, std::size_t level);
   bool complete_covered();
-  bool fail(Error error, ErrorSource source = ErrorSource::kThisProcess);
+  /// Fails without a reply. The error tells progress() unless with_call_outcome() made it.
+  bool fail(Error error);
+  /// Fails with the error of a reply, which tells `progress`.
+  bool fail(Error error, CallProgress progress);
   void cancel() override;
-  /// Returns "had not been sent", "had been sent; whether it ran is unknown", or, if values have
-  /// come, "had given values and did not end".
-  const char* outcome() const;
+  /// Returns kNotSent, kMayHaveStarted or kStarted.
+  CallProgress progress() const override;
 
   /// Valid once done.
   const std::optional<Error>& error() const { return error_; }
-  ErrorSource error_source() const { return error_source_; }
   /// Returns the level of the result of complete_combined(), else 0.
   std::size_t level() const { return level_; }
   bool is_covered() const { return covered_; }
-  /// Returns the text of the error without the outcome of this call. Valid once done with an error.
+  /// Returns the text of the error without the words of with_call_outcome(). Valid once done with
+  /// an error.
   std::string reason() const;
   const std::vector<std::byte>& reply() const { return reply_; }
   /// Moves the result or the error out. Once, after done.
@@ -156,13 +154,15 @@ class CallState final : public Pending {
  private:
   std::vector<std::byte> reply_;
   std::optional<Error> error_;
-  ErrorSource error_source_ = ErrorSource::kThisProcess;
   std::uint8_t level_ = 0;
   bool covered_ = false;
 };
 
-/// Returns `error` with the outcome of this call appended to its text.
+/// Returns `error` with the progress of this call, in words too at the end of its text.
 Error with_call_outcome(const Error& error, const CallState& call);
+
+/// Returns kNotSent if no call was sent; else kMayHaveStarted.
+CallProgress progress_of(const std::vector<std::shared_ptr<CallState>>& calls);
 
 /// Group of calls that completes as one: when all are done, or, with kFailFast, at the first error,
 /// which cancels the others.
@@ -173,6 +173,7 @@ class CallGroup final : public Pending {
                                          OnError on_error);
 
   void cancel() override;
+  CallProgress progress() const override { return progress_of(parts_); }
   const std::vector<std::shared_ptr<CallState>>& parts() const { return parts_; }
   /// First error with kFailFast, or the cancellation of the group. Valid once done.
   const std::optional<Error>& error() const { return error_; }

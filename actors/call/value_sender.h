@@ -12,7 +12,7 @@
 
 namespace weft::actors {
 
-/// Values that a generator may be ahead of its reader.
+/// Untaken values from which a generator waits for its reader.
 inline constexpr std::uint32_t kStreamWindowValues = 16;
 /// Bytes of untaken values from which a generator waits for its reader.
 inline constexpr std::uint64_t kStreamWindowBytes = 1u << 20;

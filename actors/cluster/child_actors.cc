@@ -6,6 +6,11 @@
 
 namespace weft::actors {
 
+bool ChildActors::is_one_of(const Parent& parent, std::span<const ActorAddress> actors) {
+  return std::ranges::any_of(actors,
+                             [&](const ActorAddress& actor) { return parent_of(actor) == parent; });
+}
+
 ChildActors::Begun ChildActors::begin(const ChildSpawn& request) {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -102,13 +107,35 @@ bool ChildActors::is_child_of(const ActorAddress& parent, const std::string& nam
   });
 }
 
-bool ChildActors::has_spawned(const ChildStop& request) const {
+bool ChildActors::withdraw(const ChildStop& request) {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(children_, [&](const auto& entry) {
+  const auto found = std::ranges::find_if(children_, [&](const auto& entry) {
     const Child& child = entry.second;
-    return child.actors && child.name == request.name && child.number == request.number &&
+    return child.name == request.name && child.number == request.number &&
            child.parent == parent_of(request.parent);
   });
+  if (found == children_.end()) return false;
+  found->second.abandoned = true;
+  changed_.notify_all();
+  return found->second.actors.has_value();
+}
+
+bool ChildActors::has_to_stop(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(children_, [&](const auto& entry) {
+    return entry.second.name == name && entry.second.abandoned && entry.second.actors;
+  });
+}
+
+std::vector<std::string> ChildActors::ending(std::span<const ActorAddress> parents) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (auto entry = children_.rbegin(); entry != children_.rend(); ++entry) {
+    const Child& child = entry->second;
+    if (child.abandoned && child.actors && is_one_of(child.parent, parents))
+      names.push_back(child.name);
+  }
+  return names;
 }
 
 bool ChildActors::has_children(ProcessId parents) const {
@@ -168,9 +195,7 @@ void ChildActors::wait_until_gone(std::span<const ActorAddress> parents, Nanosec
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, within, [&] {
     return std::ranges::none_of(children_, [&](const auto& entry) {
-      return std::ranges::any_of(parents, [&](const ActorAddress& parent) {
-        return entry.second.parent == parent_of(parent);
-      });
+      return entry.second.abandoned && is_one_of(entry.second.parent, parents);
     });
   });
 }

@@ -23,7 +23,8 @@ namespace weft::actors {
 /// order of their spawns.
 ///
 ///   begin() -> [starting] -> finish() -> [running] -> forget()
-///                  `-- the parent ends: finish() refuses, and the owner stops the child
+///                  `-- the parent ends, or withdraw(): finish() refuses, and the owner stops the
+///                      child
 ///
 /// Owned by a Cluster. Any thread.
 class ChildActors final {
@@ -58,18 +59,24 @@ class ChildActors final {
   bool is_abandoned(Id child) const;
   bool contains(const std::string& name) const;
   bool is_child_of(const ActorAddress& parent, const std::string& name) const;
-  /// Returns whether the request with that number has spawned children that run.
-  bool has_spawned(const ChildStop& request) const;
+  /// Withdraws the request with that number. Returns true if its children run and have to be
+  /// stopped. finish() refuses those that are being spawned.
+  bool withdraw(const ChildStop& request);
   bool has_children(ProcessId parents) const;
+  /// Returns whether running children of that name have to be stopped.
+  bool has_to_stop(const std::string& name) const;
 
   /// Ends parents: refuses their later requests. Returns the names of their running children, in
   /// the order in which they have to be stopped.
   std::vector<std::string> end(std::span<const ActorAddress> parents);
+  /// Returns the names that an earlier end() of these parents returned and that still run. Unlike
+  /// end(), leaves the children of actors alone that are hosted again under the same ids.
+  std::vector<std::string> ending(std::span<const ActorAddress> parents) const;
   /// Ends all actors of a process.
   std::vector<std::string> end_process(ProcessId process);
   /// Ends all parents, and refuses all later requests.
   std::vector<std::string> end_all();
-  /// Blocks until these parents have no children any more, or `within` has passed.
+  /// Blocks until none of these parents has children that have to end, or `within` has passed.
   void wait_until_gone(std::span<const ActorAddress> parents, Nanoseconds within) const;
 
  private:
@@ -87,6 +94,7 @@ class ChildActors final {
     std::optional<NamedActors> actors = {};  ///< Absent while it is being spawned.
   };
   static Parent parent_of(const ActorAddress& actor) { return {actor.process.id, actor.actor}; }
+  static bool is_one_of(const Parent& parent, std::span<const ActorAddress> actors);
   // Called under mutex_.
   void mark_ended(const Parent& parent);
   bool has_ended(const Parent& parent) const;

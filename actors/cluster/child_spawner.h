@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <stop_token>
 #include <vector>
@@ -19,7 +20,7 @@ class ChildSpawner final : public Spawner {
     /// `cancelled`: set if nobody waits for the children any more.
     std::function<SpawnedChild(const ChildSpawn&, const std::stop_token& cancelled)> spawn;
     std::function<void(const ChildStop&)> stop;
-    std::function<void(const ActorAddress& parent)> parent_ended;
+    std::function<void()> end_children;
   };
   /// `work`: runs what blocks.
   ChildSpawner(Context& context, Actions actions, BlockingWork& work)
@@ -27,15 +28,16 @@ class ChildSpawner final : public Spawner {
 
   task<SpawnedChild> spawn(ChildSpawn request) override;
   task<void> stop(ChildStop request) override;
-  task<void> parent_ended(ActorAddress parent) override;
+  task<void> end_children() override;
   void child_ended(ChildEnd) override {}
   /// Returns none: the actors of this process end with the Cluster.
-  std::vector<ChildSpawn> children_of(ActorId) override { return {}; }
+  std::vector<ChildSpawn> children() override { return {}; }
 
  private:
   Context& context_;
   const Actions actions_;
   BlockingWork& work_;
+  std::uint64_t last_number_ = 0;  // of a request of an actor of this process
 };
 
 }  // namespace weft::actors

@@ -40,10 +40,11 @@ namespace weft::actors {
 
 struct ClusterOptions {
   std::string name = "driver";  ///< shown in the head's list of owners
-  /// Executable of the device processes, as a path on the hosts; empty: that of this process.
+  /// Executable of the processes of actors, with and without devices, as a path on the hosts;
+  /// empty: that of this process.
   std::string binary;
-  std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
-  std::uint64_t memory_cap = 0;          ///< limit of each device process, in bytes; 0: none
+  std::vector<std::string> environment;  ///< "KEY=VALUE" for all these processes
+  std::uint64_t memory_cap = 0;          ///< limit of each of them, in bytes; 0: none
   /// See also FailureRecord::survive_deaths().
   FailureScope failure_scope = FailureScope::kAllMeshes;
   /// Called when a mesh fails, and by report(), on the thread that learns of it. May be empty.
@@ -55,24 +56,27 @@ struct ClusterOptions {
   /// True for the owner of the actors that outlive runs; see Keeper.
   bool is_keeper = false;
   /// Called when an operator stops actors of a name that this owner has not published, on a thread
-  /// that may block. Throws Error(kNotFound) if it has none. Empty: throws that.
+  /// that may block. Throws Error(kNotFound) if it has none. If empty, the request fails with that.
   std::function<void(const std::string& name)> on_stop_unpublished = {};
-  /// Called by `weft cancel`: ends this program like an interruption, or at once, and returns what
-  /// it does until then. Must not block. Empty: the program cannot be cancelled.
+  /// Called by `weft cancel`: ends this program like an interruption, or at once. Returns a text
+  /// for the operator: the work left before the end. Must not block. Empty: the program cannot be
+  /// cancelled.
   std::function<std::string(bool now)> on_cancel = {};
   /// Network interface that the run file names for a host's tensors, by host.
   std::map<std::string, std::string> interfaces = {};
 };
 
-/// Connection of a driver to a cluster's head, through which it spawns meshes of actors on device
-/// processes.
+/// Connection of a driver to a cluster's head, through which it spawns, finds and stops actors.
 ///
 /// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per
-/// System) and destroyed before it. Meshes end with it. While the head is away, running work
-/// continues, and new requests wait. Any thread. A process that dies fails every call that waits
-/// for it, with the incident as error: see actors/decisions.md.
+/// System) and destroyed before it. Its ActorMesh, OwnedActor and Reservation objects must not
+/// outlive it. Meshes end with it, but those with Lifetime::kCluster; after a crash the next driver
+/// of `weft run` takes them over. While the head is away, running work continues, and new requests
+/// wait. Any thread. For users: actors/docs/actors.md.
 class Cluster final {
  public:
+  // For drivers.
+
   /// Connects to the head. Throws Error(kUnavailable) if there is none at that address.
   Cluster(System& system, const Address& head, ClusterOptions options = {});
   ~Cluster();
@@ -80,14 +84,6 @@ class Cluster final {
   Cluster& operator=(const Cluster&) = delete;
 
   System& system() { return system_; }
-  /// Returns this owner's meshes and their device processes.
-  const MeshRegistry& meshes() const { return meshes_; }
-  /// Returns the failures of this owner's meshes.
-  FailureRecord& failures() { return failures_; }
-  /// Returns the connection to the head.
-  HeadLink& head() { return head_; }
-  /// Returns the hosts that leave the cluster.
-  LeavingHosts& leaving_hosts() { return leaving_; }
   ClusterStatus status();
 
   /// Blocks until hosts of these names (none named: `at_least` hosts) have joined. Throws
@@ -95,15 +91,22 @@ class Cluster final {
   void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
                       Nanoseconds within);
 
-  /// Spawns an actor T per rank, constructed with (Context&, args...): in a device process each if
-  /// they need devices, else as SpawnOptions::process says.
-  ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
-  ///                                          {.place = {{"worker0"}}, .needs = {.devices = 1}},
-  ///                                          config);
+  /// Spawns an actor T per rank, constructed with (Context&, args...): in a process with a device
+  /// each if they need devices, else as SpawnOptions::process says.
+  ///   auto trainers = cluster.spawn<Trainer>(
+  ///       "front", {{"data", 1}, {"tensor", 2}},
+  ///       {.place = {.hosts = {"worker0"}}, .needs = {.devices = 1}}, config);
   /// The actors, and the processes that they do not share, end when the ActorMesh is destroyed. In
   /// a driver that was started again, a supervised mesh (SpawnOptions::supervised()) is the one
-  /// that its predecessor left, with its state. Lost actors of it are restarted; if the policy
-  /// restarts none, all are new. Throws the errors of Head::spawn.
+  /// that its predecessor left, with its state. Live actors of it ignore `args`; lost ones are
+  /// restarted; if the policy restarts none, all are new.
+  ///
+  /// Blocks until all actors are constructed. Does not wait for resources. Throws the error of a
+  /// constructor; Error(kAlreadyExists) if the name is taken; kResourceExhausted, with a table of
+  /// hosts, if there is no room; kNotFound if a host of `options.place` has not joined;
+  /// kUnavailable if a host or the head is away, or resources may become free by themselves;
+  /// kFailedPrecondition if the reservation was released or its bundles are too small;
+  /// kInvalidArgument for a wrong name, shape or option.
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const SpawnOptions& options,
                      Args&&... args) {
@@ -115,6 +118,59 @@ class Cluster final {
   OwnedActor<T> spawn(const std::string& name, const SpawnOptions& options, Args&&... args) {
     return OwnedActor<T>(spawn<T>(name, MeshShape(), options, std::forward<Args>(args)...));
   }
+
+  /// Reserves bundles of resources, all or none, for meshes to come. Blocks up to `within` until
+  /// others free them; kNoDeadline: ten years. `where`: hosts, labels and strategy; without a
+  /// strategy pack() if a bundle has devices, else spread(). First come, first served; see
+  /// Reservations. The reservation that the predecessor of a restarted driver left under that name
+  /// is taken over if it has the same bundles. Throws Error(kResourceExhausted) at once, with the
+  /// table of hosts, if the present hosts could not hold the bundles even without other users, or
+  /// if 100 calls of this driver wait already; Error(kDeadlineExceeded) with the reason after
+  /// `within`; Error(kAlreadyExists) if this driver has one of that name; Error(kNotFound) if a
+  /// host has not joined; Error(kInvalidArgument) for an empty bundle, or none, or more than 1,000.
+  ///   auto room = cluster.reserve("room", {{.devices = 1}, {.cpus = 2}}, spread());
+  Reservation reserve(const std::string& name, std::vector<Resources> bundles,
+                      const MeshPlacement& where = {},
+                      Nanoseconds within = std::chrono::minutes(1));
+
+  /// Stops the actors of a name that this object has spawned, after their children. Blocks until
+  /// they have ended. Throws Error(kNotFound) if there are none.
+  void stop_actors(const std::string& name);
+
+  /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
+  /// is there. Throws Error(kNotFound) after `within`, or at once if that is zero; see
+  /// System::find().
+  template <typename T>
+  ActorRef<T> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return system_.find<T>(name, within).get();
+  }
+  /// Like find(), for all actors of a mesh.
+  template <typename T>
+  MeshRef<T> find_mesh(const std::string& name, Nanoseconds within = kDefaultDeadline) {
+    return system_.find_mesh<T>(name, within).get();
+  }
+
+  /// Returns the hosts and their free devices.
+  DeviceSnapshot places();
+
+  /// Reports this driver's progress for `weft status`. One-way; call it once a second at most.
+  void report_progress(const RunProgress& progress);
+
+  /// Reports how this driver ends, for `weft runs`. The first report counts; without one, the
+  /// destructor reports. Blocks until the head or the agents know, a second at most.
+  void report_end(const RunResult& end);
+
+  // For owners that recover meshes themselves (mesh/, recovery/).
+
+  /// Returns this owner's meshes and their device processes.
+  const MeshRegistry& meshes() const { return meshes_; }
+  /// Returns the failures of this owner's meshes.
+  FailureRecord& failures() { return failures_; }
+  /// Returns the connection to the head.
+  HeadLink& head() { return head_; }
+  /// Returns the hosts that leave the cluster.
+  LeavingHosts& leaving_hosts() { return leaving_; }
+
   /// Like spawn(), and returns the mesh's key for renew().
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
@@ -128,48 +184,25 @@ class Cluster final {
     mesh.on_stopped([this, own = key] { release_last(own); });
     return mesh;
   }
-  /// Like spawn(), for a class of actors that only the device processes know. The caller stops the
+  /// Like spawn(), for a class of actors that only their processes know. The caller stops the
   /// actors, by their name. `child`: see ChildActors; 0 for others.
   SpawnedActors spawn_actors(MeshKey& key, SpawnedActors wanted, const SpawnOptions& options,
                              ChildActors::Id child = 0);
 
-  /// Reserves bundles of resources, all or none, for meshes to come. Blocks up to `within` until
-  /// others free them; kNoDeadline: ten years. `where`: hosts, labels and strategy; without a
-  /// strategy pack() if a bundle has devices, else spread(). First come, first served; see
-  /// Reservations. The reservation that the predecessor of a restarted driver left under that name
-  /// is taken over if it has the same bundles. Throws Error(kResourceExhausted) at once, with the
-  /// table of hosts, if the present hosts could not hold the bundles even without other users,
-  /// Error(kDeadlineExceeded) with the reason after `within`, and Error(kAlreadyExists) if this
-  /// program has one of that name.
-  ///   auto room = cluster.reserve("room", {{.devices = 1}, {.cpus = 2}}, spread());
-  Reservation reserve(const std::string& name, std::vector<Resources> bundles,
-                      const MeshPlacement& where = {},
-                      Nanoseconds within = std::chrono::minutes(1));
-
-  /// Stops the actors of a name that this object has spawned, after their children. Blocks until
-  /// they have ended. Throws Error(kNotFound) if there are none.
-  void stop_actors(const std::string& name);
+  /// Reserves a device for each rank of `meshes`, all or none, on the hosts of its mesh. Spares are
+  /// for meshes whose own hosts have too few devices. Bundles are the ranks in the order of
+  /// `meshes`. Blocks until others free the devices, and calls `goes_on` every 50 ms meanwhile.
+  /// Throws what reserve() does, Error(kNotFound) if a host that a mesh lists has not joined and
+  /// the others have too few devices, and Error(kCancelled) if `goes_on` returns false.
+  Reservation reserve_meshes(std::vector<WantedMesh> meshes, std::vector<std::string> spares,
+                             const std::function<bool()>& goes_on);
   /// Releases the mesh of that name that the predecessor of a restarted owner left, unless it was
   /// adopted. Calls `before` first, if there is one; if that throws, the mesh stays inherited.
   void release_inherited(const std::string& name, const std::function<void()>& before = nullptr);
 
-  /// Finds an actor by name: "hits" of this run, "quickstart/hits" of another run. Blocks until it
-  /// is there. Throws Error(kNotFound) after `within`; see System::find().
-  template <typename T>
-  ActorRef<T> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
-    return system_.find<T>(name, within).get();
-  }
-  /// Like find(), for all actors of a mesh.
-  template <typename T>
-  MeshRef<T> find_mesh(const std::string& name, Nanoseconds within = kDefaultDeadline) {
-    return system_.find_mesh<T>(name, within).get();
-  }
-
   /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
   /// asks the agents. Throws the errors of that call.
   bool has_dead_process();
-  /// Returns the hosts and their free devices.
-  DeviceSnapshot places();
   /// Blocks until DeviceSnapshot::version differs from `seen`, another failure is reported, `stop`
   /// is requested, or `within` has passed.
   void wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop);
@@ -235,13 +268,6 @@ class Cluster final {
   /// Describes the devices of a mesh, by rank, for `weft status`.
   void describe(const MeshKey& mesh, std::vector<std::string> devices);
 
-  /// Reports this program's progress for `weft status`. One-way; call it once a second at most.
-  void report_progress(const RunProgress& progress);
-
-  /// Reports how this program ends, for `weft runs`. The first report counts; without one, the
-  /// destructor reports. Blocks until the head or the agents know, a second at most.
-  void report_end(const RunResult& end);
-
   /// Reports the end of an agent, or of the head, as its parent saw it: better evidence than a lost
   /// connection.
   void report_host_death(const std::string& host, const ExitReport& evidence);
@@ -292,6 +318,8 @@ class Cluster final {
   /// spawned: there is none, or it has lost actors and the policy restarts none.
   std::optional<SpawnedActors> adopt_left(MeshKey& key, const SpawnedActors& wanted,
                                           const SpawnOptions& options);
+  /// Returns the ranks of a name that have ended, as the predecessor has told the head.
+  std::set<std::uint32_t> ended_ranks(const std::string& name);
   std::optional<Acquired> adopt_processes(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
@@ -303,14 +331,18 @@ class Cluster final {
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const SpawnOptions& options) const;
   void release(const MeshKey& key);
+  Reservation reserve_bundles(ReservationRequest request, Nanoseconds within,
+                              const std::function<bool()>& goes_on);
   void release_reservation(const MeshKey& key);
   /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
   void stop_in_shared_processes(const MeshProcesses& mesh);
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
-  /// Supervises the actors of a mesh. Returns them with this process as their owner.
-  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors);
+  /// Supervises the actors of a mesh. Returns them with this process as their owner. `ended`: lost
+  /// ranks that had ended before, and are not restarted.
+  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors,
+                          const std::set<std::uint32_t>& ended = {});
   /// Reports the actors of an adopted mesh that are lost.
   MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
@@ -338,12 +370,19 @@ class Cluster final {
   void end_children(const std::vector<ActorAddress>& parents);
   void end_children_of(const MeshKey& mesh);
   void end_all_children();
-  void parent_ended(const ActorAddress& parent);
-  /// Has the children of an actor that has ended itself stopped, and its processes if it is a child
-  /// itself. Does not block.
+  /// Stops those of these children that still have to be stopped.
+  void stop_ending(const std::vector<std::string>& names);
+  /// Stops the children of the actors in ended_, and the processes of actors that are children
+  /// themselves.
+  void end_children_of_ended();
   void actor_exited(const ActorAddress& actor);
-  /// Tells the spawner of actors in exited_, until a thread has taken them.
-  void tell_exited();
+  /// Has end_children_of_ended() called for an actor; with kNoActor: for all of the process. Does
+  /// not block.
+  void end_children_later(const ActorAddress& parent);
+  /// Tells the spawner of actors in ended_, until a thread has taken them.
+  void tell_ended();
+  /// Returns the children of the actors in these processes.
+  std::vector<ChildSpawn> children_in(const std::map<ProcessId, ProcessRef>& processes);
   /// Adopts the children of adopted actors.
   void adopt_children(const std::vector<ActorAddress>& parents);
   void adopt_child(const ChildSpawn& request);
@@ -401,9 +440,9 @@ class Cluster final {
   ActorRef<Directory> directory_;
   // Used by the threads of the members below.
   ChildActors children_;
-  Mutex exited_mutex_;
-  std::vector<ActorAddress> exited_;  // guarded: actors that parent_ended() has to end
-  bool exited_told_ = false;          // guarded: tell_exited() is called until there are none
+  Mutex ended_mutex_;
+  std::vector<ActorAddress> ended_;  // guarded: actors for end_children_of_ended()
+  bool ended_told_ = false;          // guarded: tell_ended() is called until there are none
   ActorRef<Spawner> spawner_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -27,11 +29,6 @@ constexpr Nanoseconds kSpawnEndsWithin = std::chrono::seconds(10);
 constexpr Nanoseconds kChildrenListedWithin = std::chrono::seconds(5);
 /// Pause before the spawner is told again of actors that have ended.
 constexpr Nanoseconds kTellAgainAfter = std::chrono::milliseconds(100);
-
-/// Returns the name of an actor's mesh.
-std::string mesh_of(const ActorAddress& actor) {
-  return actor.label.substr(0, actor.label.find('['));
-}
 
 /// Asks the parent about a death in its child. Throws the errors of the call.
 OnFailure ask_parent(System& system, const ChildSpawn& request, const Incident& incident) {
@@ -62,7 +59,7 @@ ActorRef<Spawner> Cluster::host_child_spawner() {
                   return spawn_child(request, cancelled);
                 },
                 [this](const ChildStop& request) { stop_child(request); },
-                [this](const ActorAddress& parent) { parent_ended(parent); }},
+                [this] { end_children_of_ended(); }},
             child_work_);
       });
 }
@@ -133,26 +130,38 @@ SpawnedChild Cluster::spawn_child(const ChildSpawn& request, const std::stop_tok
 bool Cluster::is_inherited_by_other(const ChildSpawn& request) {
   const std::string& name = request.actors.name();
   if (!meshes_.has_inherited(name)) return false;
-  std::vector<Future<std::vector<ChildSpawn>>> lists;
+  std::map<ProcessId, ProcessRef> processes;
   for (const MeshProcesses& mesh : meshes_.meshes())
     for (const DeviceProcess& member : mesh.processes)
-      if (member.process.id != ProcessId())
-        lists.push_back(system_.named<Spawner>(member.process, kSpawnerName)
-                            .within(kChildrenListedWithin)
-                            .call<&Spawner::children_of>(kNoActor));
-  bool has_parent = false;
-  for (auto& list : lists) {
-    try {
-      for (const ChildSpawn& child : list.get()) has_parent |= child.actors.name() == name;
-    } catch (const Error&) {
-      // The children of a process that has died have lost their parent.
-    }
-  }
-  if (has_parent) return true;
+      processes.emplace(member.process.id, member.process);
+  processes.erase(ProcessId());
+  const std::vector<ChildSpawn> children = children_in(processes);
+  if (std::ranges::any_of(children,
+                          [&](const ChildSpawn& child) { return child.actors.name() == name; }))
+    return true;
   // Their parent has died, or the predecessor began this spawn, without finishing it.
   const bool uses = static_cast<IfExists>(request.actors.if_exists) == IfExists::kUse;
   if (!uses || request.is_repeated) release_inherited(name);
   return false;
+}
+
+std::vector<ChildSpawn> Cluster::children_in(const std::map<ProcessId, ProcessRef>& processes) {
+  std::vector<Future<std::vector<ChildSpawn>>> lists;
+  for (const auto& [id, process] : processes)
+    lists.push_back(system_.named<Spawner>(process, kSpawnerName)
+                        .within(kChildrenListedWithin)
+                        .call<&Spawner::children>());
+  std::vector<ChildSpawn> children;
+  for (auto& list : lists) {
+    try {
+      std::ranges::move(list.get(), std::back_inserter(children));
+    } catch (const Error& error) {
+      // The children of a process that has died have lost their parent.
+      system_.options().log.warning("the children of some actors are not known: {}",
+                                    error.message());
+    }
+  }
+  return children;
 }
 
 bool Cluster::finish_child(ChildActors::Id child, const NamedActors& actors) {
@@ -184,13 +193,20 @@ void Cluster::forget_children(const std::string& name) {
 
 void Cluster::stop_child(const ChildStop& request) {
   if (request.number != 0) {
-    if (children_.has_spawned(request)) stop_child_actors(request.name);
+    if (children_.withdraw(request)) stop_child_actors(request.name);
     return;
   }
   if (!children_.is_child_of(request.parent, request.name))
     throw_error(ErrorCode::kNotFound,
                 "{} has no children named '{}'; an actor can stop those that it has spawned",
                 request.parent.label, request.name);
+  const auto published = published_.find(request.name);
+  const std::size_t num_actors = published ? published->actors.addresses.size() : 0;
+  if (request.num_actors != 0 && num_actors != 0 && request.num_actors != num_actors)
+    throw_error(ErrorCode::kInvalidArgument,
+                "cannot stop a slice of {} actors of '{}', which has {}: actors of a mesh stop "
+                "together; stop the whole mesh, or let actors end themselves with context.exit()",
+                request.num_actors, request.name, num_actors);
   stop_actors(request.name);
 }
 
@@ -204,11 +220,16 @@ void Cluster::stop_child_actors(const std::string& name) {
   }
 }
 
+void Cluster::stop_ending(const std::vector<std::string>& names) {
+  // Another thread may have stopped them meanwhile, and another actor used the name again.
+  for (const std::string& name : names)
+    if (children_.has_to_stop(name)) stop_child_actors(name);
+}
+
 void Cluster::end_children(const std::vector<ActorAddress>& ending) {
-  // Lost actors have no id, which would stand for all actors of the process.
   std::vector<ActorAddress> parents = ending;
-  std::erase_if(parents, [](const ActorAddress& parent) { return parent.actor == kNoActor; });
-  for (const std::string& name : children_.end(parents)) stop_child_actors(name);
+  std::erase_if(parents, [](const ActorAddress& parent) { return is_lost_actor(parent.actor); });
+  stop_ending(children_.end(parents));
   children_.wait_until_gone(parents, kSpawnEndsWithin);
 }
 
@@ -217,22 +238,27 @@ void Cluster::end_children_of(const MeshKey& mesh) {
   if (published && published->key == mesh) end_children(published->actors.addresses);
 }
 
-void Cluster::parent_ended(const ActorAddress& parent) {
-  if (parent.actor == kNoActor) {
-    for (const std::string& name : children_.end_process(parent.process.id))
-      stop_child_actors(name);
-    return;
-  }
-  std::vector<ActorAddress> parents;
+void Cluster::end_children_of_ended() {
+  std::vector<ActorAddress> ended;
   {
-    const std::lock_guard lock(exited_mutex_);
-    parents = std::exchange(exited_, {});
+    const std::lock_guard lock(ended_mutex_);
+    ended = std::exchange(ended_, {});
   }
-  if (std::ranges::find(parents, parent) == parents.end()) parents.push_back(parent);
-  end_children(parents);
-  // Nobody else ends the processes of a child that has ended itself, or is not restarted.
+  std::vector<ActorAddress> own, others;
   std::set<std::string> names;
-  for (const ActorAddress& each : parents) names.insert(mesh_of(each));
+  for (const ActorAddress& parent : ended) {
+    if (parent.actor == kNoActor) {
+      stop_ending(children_.end_process(parent.process.id));
+      continue;
+    }
+    // An actor of this process may be hosted again by now.
+    (parent.process.id == system_.self().id ? own : others).push_back(parent);
+    names.insert(mesh_of(parent));
+  }
+  end_children(others);
+  stop_ending(children_.ending(own));
+  children_.wait_until_gone(own, kSpawnEndsWithin);
+  // Nobody else ends the processes of a child that has ended itself, or is not restarted.
   for (const std::string& name : names) {
     const auto published = published_.find(name);
     if (children_.contains(name) && published && have_ended(published->actors))
@@ -241,60 +267,55 @@ void Cluster::parent_ended(const ActorAddress& parent) {
 }
 
 void Cluster::actor_exited(const ActorAddress& actor) {
+  published_.note_end(actor);
   // Later requests of the actor are refused from now on.
   const bool has_children = !children_.end(std::array{actor}).empty();
-  if (!has_children && !children_.contains(mesh_of(actor))) return;
-  {
-    const std::lock_guard lock(exited_mutex_);
-    exited_.push_back(actor);
-    if (std::exchange(exited_told_, true)) return;
-  }
-  tell_exited();
+  if (has_children || children_.contains(mesh_of(actor))) end_children_later(actor);
 }
 
-void Cluster::tell_exited() {
-  std::optional<ActorAddress> first;
+void Cluster::end_children_later(const ActorAddress& parent) {
   {
-    const std::lock_guard lock(exited_mutex_);
-    exited_told_ = !exited_.empty();
-    if (!exited_told_) return;
-    first = exited_.front();
+    const std::lock_guard lock(ended_mutex_);
+    ended_.push_back(parent);
+    if (std::exchange(ended_told_, true)) return;
   }
-  (void)spawner_.within(kNoDeadline).tell<&Spawner::parent_ended>(*first);
+  tell_ended();
+}
+
+void Cluster::tell_ended() {
+  {
+    const std::lock_guard lock(ended_mutex_);
+    ended_told_ = !ended_.empty();
+    if (!ended_told_) return;
+  }
+  (void)spawner_.within(kNoDeadline).tell<&Spawner::end_children>();
   // Urgent messages are limited, and a refused one is lost.
   system_.run_after(kTellAgainAfter,
-                    [ear = ear_] { ear.tell([](Cluster& cluster) { cluster.tell_exited(); }); });
+                    [ear = ear_] { ear.tell([](Cluster& cluster) { cluster.tell_ended(); }); });
 }
 
 void Cluster::end_all_children() {
-  for (const std::string& name : children_.end_all())
-    if (!failures_.is_cluster_lost()) stop_child_actors(name);
+  const std::vector<std::string> names = children_.end_all();
+  if (!failures_.is_cluster_lost()) stop_ending(names);
 }
 
 void Cluster::adopt_children(const std::vector<ActorAddress>& parents) {
-  std::vector<Future<std::vector<ChildSpawn>>> lists;
-  const auto warn = [this](const std::string& what, const Error& error) {
-    system_.options().log.warning("{} not adopted: {}", what, error.message());
-  };
+  std::map<ProcessId, ProcessRef> processes;
+  std::set<std::pair<ProcessId, ActorId>> living;
   for (const ActorAddress& parent : parents) {
-    if (parent.actor == kNoActor) continue;
-    lists.push_back(system_.named<Spawner>(parent.process, kSpawnerName)
-                        .within(kChildrenListedWithin)
-                        .call<&Spawner::children_of>(parent.actor));
+    if (is_lost_actor(parent.actor)) continue;
+    processes.emplace(parent.process.id, parent.process);
+    living.emplace(parent.process.id, parent.actor);
   }
-  for (auto& list : lists) {
-    std::vector<ChildSpawn> children;
+  for (const ChildSpawn& child : children_in(processes)) {
+    if (!living.contains({child.parent.process.id, child.parent.actor})) continue;
+    const std::string& name = child.actors.name();
     try {
-      children = list.get();
+      adopt_child(child);
     } catch (const Error& error) {
-      warn("children of " + parents.front().label + " are", error);
-    }
-    for (const ChildSpawn& child : children) {
-      try {
-        adopt_child(child);
-      } catch (const Error& error) {
-        warn(child.actors.name() + " is", error);
-      }
+      system_.options().log.warning("{} is not adopted: {}", name, error.message());
+      // Its parent has ended, or is restarted.
+      if (error.code() == ErrorCode::kCancelled) release_inherited(name);
     }
   }
 }

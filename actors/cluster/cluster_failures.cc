@@ -91,12 +91,18 @@ std::unique_ptr<SupervisorActions> Cluster::make_actions() {
   return std::make_unique<Actions>(*this);
 }
 
-SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors) {
-  for (auto& actor : actors.addresses) {
-    ActorAddress owned = *actor;
+SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
+                                 const std::set<std::uint32_t>& ended) {
+  for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank) {
+    ActorAddress owned = *actors.addresses[rank];
     owned.owner = system_.self();
     system_.supervise(owned);
-    actor = std::make_shared<const ActorAddress>(std::move(owned));
+    if (is_lost_actor(owned.actor)) {
+      // Calls that come before its restart wait for it.
+      if (!ended.contains(rank)) system_.restart_begins(owned);
+      else system_.restart_ends(owned, Error(ErrorCode::kNotFound, owned.label + " has ended"));
+    }
+    actors.addresses[rank] = std::make_shared<const ActorAddress>(std::move(owned));
   }
   published_.publish(key, actors);
   supervisor_.begin(key, actors);
@@ -111,7 +117,7 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
   failure.incident.epoch = key.epoch;
   for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank) {
     const ActorAddress& address = *actors.addresses[rank];
-    if (address.actor != kNoActor) continue;
+    if (!is_lost_actor(address.actor) || system_.has_ended(address)) continue;
     failure.dead.push_back(address.process.id);
     ProcessFailure lost;
     lost.actor = address.label;
@@ -142,9 +148,7 @@ void Cluster::supervised_mesh_failed(const Incident& incident, const Error& erro
   const auto published = published_.find(key.name);
   if (published) {
     // Children, and actors of the cluster, have no handle here that releases their devices.
-    if (children_.contains(key.name))
-      (void)spawner_.within(kNoDeadline)
-          .tell<&Spawner::parent_ended>(published->actors.addresses.front());
+    if (children_.contains(key.name)) end_children_later(published->actors.addresses.front());
     else if (options_.is_keeper)
       watcher_.within(kNoDeadline).tell<&HeadNotifications::stop_actors>(key.name);
     else published_.withdraw(published->key);
@@ -233,8 +237,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
   }
   for (const ProcessId process : failure.dead)
     if (children_.has_children(process))
-      (void)spawner_.within(kNoDeadline)
-          .tell<&Spawner::parent_ended>(ActorAddress{{process, "", {}}, kNoActor, ""});
+      end_children_later(ActorAddress{{process, "", {}}, kNoActor, ""});
   const bool survives = failures_.survives_deaths();
   // Done before the owner learns of the failure and makes other calls.
   if (survives) fail_dead(error, failure);

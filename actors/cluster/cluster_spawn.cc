@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,10 +90,13 @@ std::optional<SpawnedActors> Cluster::adopt_left(MeshKey& key, const SpawnedActo
   std::optional<Error> problem;
   try {
     SpawnedActors actors = system_.adopt_actors(wanted, left->processes);
-    const bool has_lost = std::ranges::any_of(
-        actors.addresses, [](const auto& actor) { return actor->actor == kNoActor; });
-    if (!has_lost || options.decide || options.policy() != OnFailure::kEscalate) {
-      actors = supervise(key, std::move(actors));
+    std::set<std::uint32_t> lost;
+    for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank)
+      if (is_lost_actor(actors.addresses[rank]->actor)) lost.insert(rank);
+    const std::set<std::uint32_t> ended = lost.empty() ? lost : ended_ranks(wanted.name);
+    if (std::ranges::includes(ended, lost) || options.decide ||
+        options.policy() != OnFailure::kEscalate) {
+      actors = supervise(key, std::move(actors), ended);
       adopt_children(actor_addresses(actors));
       return actors;
     }
@@ -106,6 +110,20 @@ std::optional<SpawnedActors> Cluster::adopt_left(MeshKey& key, const SpawnedActo
     problem = error;
   }
   rethrow(key, *problem);
+}
+
+std::set<std::uint32_t> Cluster::ended_ranks(const std::string& name) {
+  try {
+    return head_
+        .ask<NamedActors>(kFindWithin,
+                          [&](const ActorRef<Head>& head, std::uint64_t) {
+                            return head.call<&Head::find_actors>(FindActors{name, 0}).get();
+                          })
+        .ended;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return {};
+  }
 }
 
 bool Cluster::has_failed(const std::string& name) const {
@@ -272,6 +290,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   request.strategy = where.strategy;
   request.labels = where.labels;
   request.reservation = where.reservation;
+  request.first_bundle = where.first_bundle;
   if (where.executable) {
     request.binary = where.executable->path;
     request.binary_sha256 = where.executable->sha256;

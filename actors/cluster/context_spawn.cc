@@ -42,7 +42,7 @@ std::shared_ptr<CallState> request_children(const Context& context, const Spawne
           return encode(decide(decode<Incident>(bytes)));
         });
   } else if (const auto method = context.urgent_method("on_failure");
-             method && !options.supervised() && !options.restarts) {
+             method && options.on_failure == OnFailure::kUnspecified && !options.restarts) {
     request.policy = ChildPolicy::kOnFailure;
     request.decision_method = method->index;
     request.decision_fingerprint = method->fingerprint;
@@ -59,11 +59,12 @@ const std::string& name_of_child(const std::string& label) {
   return label;
 }
 
-Future<void> request_children_end(const Context& context, const std::string& name) {
+Future<void> request_children_end(const Context& context, const std::string& name,
+                                  std::uint64_t num_actors) {
   const auto spawner = own_spawner(context, name);
   return future_of<void>(
       context.system().call(spawner, method_of<Spawner, &Spawner::stop>(), time_left(context),
-                            encode(std::tuple(ChildStop{context.self(), name, 0}))));
+                            encode(std::tuple(ChildStop{context.self(), name, 0, num_actors}))));
 }
 
 }  // namespace weft::actors::internal

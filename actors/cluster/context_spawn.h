@@ -21,8 +21,9 @@ std::shared_ptr<CallState> request_children(const Context& context, const Spawne
 /// Returns the name of the child with that label. Throws Error(kInvalidArgument) if it is one of a
 /// mesh, whose actors stop together.
 const std::string& name_of_child(const std::string& label);
-/// Requests the end of children.
-Future<void> request_children_end(const Context& context, const std::string& name);
+/// Requests the end of children. `num_actors`: see ChildStop.
+Future<void> request_children_end(const Context& context, const std::string& name,
+                                  std::uint64_t num_actors);
 
 template <typename T>
 MeshRef<T> take_children(CallState& call) {
@@ -65,7 +66,7 @@ Spawning<MeshRef<T>> Context::spawn(const std::string& name, const MeshShape& sh
 }
 
 inline Future<void> Context::stop(const std::string& name) const {
-  return internal::request_children_end(*this, name);
+  return internal::request_children_end(*this, name, 0);
 }
 
 template <typename T>
@@ -75,7 +76,9 @@ Future<void> Context::stop(const ActorRef<T>& child) const {
 
 template <typename T>
 Future<void> Context::stop(const MeshRef<T>& child) const {
-  return stop(child.name());
+  if (!child) internal::throw_empty_handle("MeshRef");
+  return internal::request_children_end(*this, child.name(),
+                                        static_cast<std::uint64_t>(child.size()));
 }
 
 }  // namespace weft::actors

@@ -17,6 +17,7 @@ SpawnDescription describe_spawn(const SpawnedActors& wanted, const SpawnOptions&
   mesh.strategy = options.place.strategy;
   mesh.labels = options.place.labels;
   mesh.reservation = options.place.reservation;
+  mesh.first_bundle = options.place.first_bundle;
   if (const auto& executable = options.place.executable) {
     mesh.binary = executable->path;
     mesh.binary_sha256 = executable->sha256;
@@ -39,6 +40,7 @@ SpawnOptions options_of(const SpawnDescription& actors) {
   options.place.strategy = mesh.strategy;
   options.place.labels = mesh.labels;
   options.place.reservation = mesh.reservation;
+  options.place.first_bundle = mesh.first_bundle;
   if (!mesh.binary.empty())
     options.place.executable = {mesh.binary, mesh.binary_sha256, mesh.memory_cap};
   options.needs = mesh.needs;

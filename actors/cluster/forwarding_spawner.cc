@@ -131,17 +131,12 @@ void ForwardingSpawner::erase_named(const std::string& name) {
   for (const auto& [parent, number] : ended) erase(parent, number);
 }
 
-task<void> ForwardingSpawner::parent_ended(ActorAddress parent) {
-  auto ending = forward<&Spawner::parent_ended>(parent.actor, parent);
-  co_await ending;
-}
-
-std::vector<ChildSpawn> ForwardingSpawner::children_of(ActorId parent) {
+std::vector<ChildSpawn> ForwardingSpawner::children() {
   forget_ended(true);
   std::vector<ChildSpawn> running;
   for (const auto& [actor, list] : children_)
     for (const Child& child : list)
-      if (child.runs && (parent == kNoActor || parent == actor)) running.push_back(child.request);
+      if (child.runs) running.push_back(child.request);
   return running;
 }
 

@@ -19,9 +19,10 @@ class ForwardingSpawner final : public Spawner {
 
   task<SpawnedChild> spawn(ChildSpawn request) override;
   task<void> stop(ChildStop request) override;
-  task<void> parent_ended(ActorAddress parent) override;
+  /// Does nothing: the owner is in another process.
+  task<void> end_children() override { co_return; }
   void child_ended(ChildEnd end) override;
-  std::vector<ChildSpawn> children_of(ActorId parent) override;
+  std::vector<ChildSpawn> children() override;
 
  private:
   struct Child {

@@ -32,20 +32,21 @@ Nanoseconds HeadDirectory::time_left() const {
 }
 
 template <auto Method, typename Request>
-task<ResultOf<Method>> HeadDirectory::ask(Request request) {
+task<ResultOf<Method>> HeadDirectory::ask(Request request, Wait wait) {
   while (true) {
     std::optional<Error> problem;
     try {
       auto finding = find_head_();
       const ProcessRef process = co_await finding;
       const ActorRef<Head> head = context_.system().named<Head>(process, "head");
-      request.within_ns = time_left().count();
+      if (wait == Wait::kUntilDeadline) request.within_ns = time_left().count();
       auto answer = head.within(time_left() + kReplyWithin).template call<Method>(request);
       co_return co_await answer;
     } catch (const Error& error) {
       problem = error;
     }
-    const bool is_over = context_.stop_token().stop_requested() || time_left() <= kAskAgainAfter;
+    const bool is_over = wait == Wait::kOnce || context_.stop_token().stop_requested() ||
+                         time_left() <= kAskAgainAfter;
     if (is_over || !may_pass(*problem)) throw Error(*problem);
     co_await context_.sleep(kAskAgainAfter);
   }
@@ -53,6 +54,10 @@ task<ResultOf<Method>> HeadDirectory::ask(Request request) {
 
 task<NamedActors> HeadDirectory::find(std::string name) {
   return ask<&Head::find_actors>(FindActors{std::move(name)});
+}
+
+task<NamedActors> HeadDirectory::find_now(std::string name) {
+  return ask<&Head::find_actors>(FindActors{std::move(name)}, Wait::kOnce);
 }
 
 task<ActorAddress> HeadDirectory::locate(ActorAddress lost) {

@@ -20,14 +20,17 @@ class HeadDirectory final : public Directory {
       : context_(context), find_head_(std::move(find_head)) {}
 
   task<NamedActors> find(std::string name) override;
+  task<NamedActors> find_now(std::string name) override;
   task<ActorAddress> locate(ActorAddress lost) override;
 
  private:
   /// Time that is left of the running call, but for that of the reply.
   Nanoseconds time_left() const;
-  /// Calls `Method` of the head with `request`, until it answers. Sets `within_ns` of the request.
+  /// Calls `Method` of the head with `request`, until it answers; with kOnce, at most once. Sets
+  /// `within_ns` of the request.
+  enum class Wait { kUntilDeadline, kOnce };
   template <auto Method, typename Request>
-  task<ResultOf<Method>> ask(Request request);
+  task<ResultOf<Method>> ask(Request request, Wait wait = Wait::kUntilDeadline);
 
   Context& context_;
   const FindHead find_head_;

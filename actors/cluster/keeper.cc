@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ constexpr auto kAttemptEndsWithin = std::chrono::seconds(10);
 /// Pause before actors that cannot be spawned yet are tried again. It doubles with each try.
 constexpr Nanoseconds kFirstRetryAfter = std::chrono::milliseconds(100);
 constexpr Nanoseconds kLastRetryAfter = std::chrono::seconds(10);
+/// Number of actors that resume() tries to spawn at a time.
+constexpr std::size_t kMaxStarts = 64;
 
 ClusterOptions cluster_options() {
   ClusterOptions options;
@@ -148,22 +151,34 @@ bool Keeper::load() {
 }
 
 void Keeper::start_left() {
-  std::vector<std::string> names;
+  std::deque<std::string> names;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, actors] : left_) names.push_back(name);
   }
-  for (const std::string& name : names) {
-    try {
-      start_left(name);
-    } catch (...) {
-      system_.options().log.warning("{} of the cluster cannot be restarted yet: {}", name,
-                                    current_error().describe());
+  const auto start_all = [this, &names] {
+    while (true) {
+      std::string name;
+      {
+        const std::lock_guard lock(mutex_);
+        if (names.empty()) return;
+        name = std::move(names.front());
+        names.pop_front();
+      }
+      try {
+        start_left(name);
+      } catch (...) {
+        system_.options().log.warning("{} of the cluster cannot be restarted yet: {}", name,
+                                      current_error().describe());
+      }
+      const std::lock_guard lock(mutex_);
+      starting_.erase(name);
+      changed_.notify_all();
     }
-    const std::lock_guard lock(mutex_);
-    starting_.clear();
-    changed_.notify_all();
-  }
+  };
+  std::vector<Thread> threads(std::min(names.size(), kMaxStarts));
+  for (Thread& thread : threads) thread = Thread("restart", ThreadPriority::kOrdinary, start_all);
+  for (Thread& thread : threads) thread.join();
 }
 
 void Keeper::start_left(const std::string& name) {
@@ -173,7 +188,7 @@ void Keeper::start_left(const std::string& name) {
     const auto found = left_.find(name);
     if (stopping_ || found == left_.end()) return;
     actors = found->second;
-    starting_ = name;
+    starting_.insert(name);
   }
   start(actors);
   {
@@ -202,7 +217,7 @@ NamedActors Keeper::spawn(const SpawnDescription& actors) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return loaded_ || stopping_; });
     if (stopping_) throw_error(ErrorCode::kCancelled, "the head ends");
-    if (left_.contains(actors.name()) || starting_ == actors.name() ||
+    if (left_.contains(actors.name()) || starting_.contains(actors.name()) ||
         ending_.contains(actors.name()))
       throw_error(ErrorCode::kAlreadyExists,
                   "{} has actors named '{}' already, which the head is about to restart or end; "
@@ -251,13 +266,25 @@ void Keeper::forget(const std::string& name) {
   withdraw(name);
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAttemptEndsWithin, [&] { return starting_ != name || stopping_; });
+    changed_.wait_for(lock, kAttemptEndsWithin,
+                      [&] { return !starting_.contains(name) || stopping_; });
   }
   system_.options().log.info("{} of the cluster is not spawned again, as an operator has asked",
                              name);
 }
 
 void Keeper::discard(const std::string& name) {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !discarded_.contains(name); });
+    discarded_.insert(name);
+  }
+  const auto end = [this](const std::string* ended) {
+    const std::lock_guard lock(mutex_);
+    discarded_.erase(*ended);
+    changed_.notify_all();
+  };
+  const std::unique_ptr<const std::string, decltype(end)> reserved(&name, end);
   // Others can have the name once its processes are released.
   cluster_->release_inherited(name, [&] { withdraw(name); });
 }

@@ -175,11 +175,11 @@ std::set<std::uint32_t> MeshSupervisor::affected_ranks(const Mesh& mesh, const M
   const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
   std::set<ProcessId> without_some;  // Processes that live, and have lost actors.
   for (const auto& actor : addresses)
-    if (actor->actor == kNoActor) without_some.insert(actor->process.id);
+    if (is_lost_actor(actor->actor)) without_some.insert(actor->process.id);
   for (std::uint32_t rank = 0; rank < addresses.size(); ++rank) {
     const ActorAddress& actor = *addresses[rank];
     if (dead.contains(actor.process.id) && !actions_.has_ended(actor) &&
-        (actor.actor == kNoActor || !without_some.contains(actor.process.id)))
+        (is_lost_actor(actor.actor) || !without_some.contains(actor.process.id)))
       ranks.insert(rank);
   }
   std::uint32_t first = ranks.empty() ? 0 : *ranks.begin();

@@ -1,5 +1,6 @@
 #include "actors/cluster/published_actors.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -21,10 +22,17 @@ bool is_refusal(const Error& error) {
 
 }  // namespace
 
+std::string mesh_of(const ActorAddress& actor) {
+  return actor.label.substr(0, actor.label.find('['));
+}
+
 NamedActors named_actors(const System& system, const SpawnedActors& actors) {
   NamedActors named{actors.name, actors.interface, actors.shape, {}};
-  for (const auto& address : actors.addresses)
+  for (const auto& address : actors.addresses) {
+    if (system.has_ended(*address))
+      named.ended.insert(static_cast<std::uint32_t>(named.addresses.size()));
     named.addresses.push_back(system.last_known_address(*address));
+  }
   return named;
 }
 
@@ -68,10 +76,10 @@ PublishedActors::~PublishedActors() {
 }
 
 void PublishedActors::publish(const MeshKey& key, const SpawnedActors& actors) {
-  NamedActors now = named_actors(system_, actors);
   {
     const std::lock_guard lock(mutex_);
-    actors_[actors.name] = {key, std::move(now)};
+    // Under the lock: note_end() follows an end that is not known here yet.
+    actors_[actors.name] = {key, named_actors(system_, actors)};
     any_so_far_ = true;
     mark(actors.name, false);
   }
@@ -80,12 +88,27 @@ void PublishedActors::publish(const MeshKey& key, const SpawnedActors& actors) {
 }
 
 void PublishedActors::republish(const SpawnedActors& actors) {
-  NamedActors now = named_actors(system_, actors);
   {
     const std::lock_guard lock(mutex_);
     const auto found = actors_.find(actors.name);
     if (found == actors_.end()) return;
-    found->second.actors = std::move(now);
+    found->second.actors = named_actors(system_, actors);
+    mark(actors.name, false);
+  }
+  wake_publisher();
+}
+
+void PublishedActors::note_end(const ActorAddress& actor) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = actors_.find(mesh_of(actor));
+    if (found == actors_.end()) return;
+    NamedActors& actors = found->second.actors;
+    const auto ended = std::ranges::find_if(actors.addresses, [&](const ActorAddress& each) {
+      return each.process.id == actor.process.id && each.actor == actor.actor;
+    });
+    if (ended == actors.addresses.end()) return;
+    actors.ended.insert(static_cast<std::uint32_t>(ended - actors.addresses.begin()));
     mark(actors.name, false);
   }
   wake_publisher();

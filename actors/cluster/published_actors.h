@@ -46,6 +46,9 @@ class PublishedActors final {
   /// Publishes actors of a name again, after a restart. Does nothing if the name was withdrawn.
   /// Does not block.
   void republish(const SpawnedActors& actors);
+  /// Notes that an actor has ended itself, or is lost: the next owner must not restart it. Does
+  /// nothing if its name is not published. Does not block.
+  void note_end(const ActorAddress& actor);
   /// Removes the name that was published with this key. Does not block.
   void withdraw(const MeshKey& key);
   /// Sends all names to a head that has registered this process again. Does not block.
@@ -91,6 +94,8 @@ class PublishedActors final {
   ActorRef<NamePublisher> publisher_;
 };
 
+/// Returns the name of an actor's mesh.
+std::string mesh_of(const ActorAddress& actor);
 /// Returns actors with the addresses at which other processes reach them.
 NamedActors named_actors(const System& system, const SpawnedActors& actors);
 

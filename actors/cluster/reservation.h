@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,12 +12,13 @@
 
 namespace weft::actors {
 
-/// Bundles of resources that the head keeps for this program: room for meshes to come.
+/// Bundles of resources that the head keeps for this driver: room for meshes to come.
 ///
 ///   auto room = cluster.reserve("room", {{.devices = 1}, {.devices = 1}}, spread());
-///   auto pool = cluster.spawn<Worker>("pool", {{"worker", 2}}, {.place = room.place()});
+///   auto pool = cluster.spawn<Worker>("pool", {{"worker", 2}},
+///                                     {.place = room.place(), .needs = {.devices = 1}});
 ///
-/// Released by its destructor, and when the program ends; meshes keep what they have of it until
+/// Released by its destructor, and when the driver ends; meshes keep what they have of it until
 /// they end, but their ranks cannot be restarted after that. Keep it as long as its meshes.
 /// Survives a restart of the head. A driver that was started again gets it by reserving the same
 /// bundles under the same name. Must not outlive its Cluster. One thread at a time.
@@ -47,11 +49,12 @@ class Reservation final {
     for (const BundlePlace& place : bundles_.places) names.push_back(place.host);
     return names;
   }
-  /// Returns the placement of a mesh in the bundles: rank i in bundle i. A mesh may have fewer
-  /// ranks than there are bundles. Several meshes may share a bundle, as far as it has room.
-  MeshPlacement place() const {
+  /// Returns the placement of a mesh in the bundles: rank i in bundle `first` + i. A mesh may have
+  /// fewer ranks than there are bundles. Several meshes may share a bundle, as far as it has room.
+  MeshPlacement place(std::uint32_t first = 0) const {
     MeshPlacement placement;
     placement.reservation = bundles_.key;
+    placement.first_bundle = first;
     return placement;
   }
   /// Releases the bundles now. Does nothing after that. Does not throw.

@@ -13,7 +13,7 @@
 
 namespace weft::actors {
 
-/// Who decides about deaths in children, if not their policy.
+/// Party that decides about deaths in children.
 enum class ChildPolicy : std::uint8_t {
   kOptions,   ///< `on_failure` and `restarts` of the description; without both, a death escalates.
   kDecider,   ///< The function that the parent has set with Context::add_decider().
@@ -53,8 +53,11 @@ struct ChildStop {
   /// Number of the request that spawned them, whose caller has no handle. Nothing is stopped, and
   /// no error is thrown, if that request spawned none. 0: whichever request.
   std::uint64_t number = 0;
-  static constexpr auto fields =
-      weft::fields(&ChildStop::parent, &ChildStop::name, &ChildStop::number);
+  /// Number of actors in the handle that names them; another number than theirs is refused. 0: no
+  /// handle.
+  std::uint64_t num_actors = 0;
+  static constexpr auto fields = weft::fields(&ChildStop::parent, &ChildStop::name,
+                                              &ChildStop::number, &ChildStop::num_actors);
 };
 
 /// End of children before that of their parent.
@@ -79,20 +82,19 @@ class Spawner {
   /// Stops children. Returns when they have ended. Throws Error(kNotFound) unless the parent has
   /// children of that name.
   virtual task<void> stop(ChildStop request) = 0;
-  /// Stops the children of an actor that has ended. Without an id (kNoActor): of all actors of that
-  /// process.
-  virtual task<void> parent_ended(ActorAddress parent) = 0;
+  /// Stops the children of actors that have ended. The Cluster of this process calls it, which
+  /// knows them.
+  virtual task<void> end_children() = 0;
   /// Forgets children of an actor of this process. One-way, from the owner.
   virtual void child_ended(ChildEnd end) = 0;
-  /// Returns the children of an actor of this process that have not ended, in order, for an owner
-  /// that was started again. kNoActor: of all actors.
-  virtual std::vector<ChildSpawn> children_of(ActorId parent) = 0;
+  /// Returns the children of this process's actors that have not ended, in order per parent, for an
+  /// owner that was started again.
+  virtual std::vector<ChildSpawn> children() = 0;
 
   static constexpr auto endpoints = interface<"weft.spawner", 1>(
       on<&Spawner::spawn>("spawn", urgent), on<&Spawner::stop>("stop", urgent),
-      on<&Spawner::parent_ended>("parent_ended", urgent),
-      on<&Spawner::child_ended>("child_ended", urgent),
-      on<&Spawner::children_of>("children_of", urgent));
+      on<&Spawner::end_children>("end_children", urgent),
+      on<&Spawner::child_ended>("child_ended", urgent), on<&Spawner::children>("children", urgent));
 };
 
 }  // namespace weft::actors

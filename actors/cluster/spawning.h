@@ -12,8 +12,8 @@ namespace weft::actors {
 ///   auto spawning = context.spawn<Cache>("cache", {.restarts = 3});
 ///   ActorRef<Cache> cache = co_await spawning;
 ///
-/// Only a variable can be awaited, once. GCC 12 destroys temporaries in braces, such as the options,
-/// twice if they are part of a co_await expression.
+/// Only a variable can be awaited, once. GCC 12 destroys temporaries in braces, such as the
+/// options, twice if they are part of a co_await expression.
 template <typename R>
 class [[nodiscard]] Spawning final {
  public:

@@ -181,8 +181,11 @@ void ActorDirectory::record(ProcessId owner, NamedActors actors) {
   }
   Entry& entry = known->second;
   // An owner that has reconnected lists all its names.
-  if (entry.actors.shape == actors.shape && entry.actors.addresses == actors.addresses) return;
+  if (entry.actors.shape == actors.shape && entry.actors.addresses == actors.addresses &&
+      entry.actors.ended == actors.ended)
+    return;
   entry.actors.interface = std::move(actors.interface);
+  entry.actors.ended = std::move(actors.ended);
   entry.actors.shape = std::move(actors.shape);
   replace_addresses(key, entry, std::move(actors.addresses));
   save(key, entry);
@@ -363,6 +366,7 @@ std::vector<ActorStatus> ActorDirectory::statuses() const {
         status.pid = member.device.pid;
         status.state = member.is_dead ? "dead" : member.state;
       }
+      if (entry.actors.ended.contains(static_cast<std::uint32_t>(rank))) status.state = "ended";
       list.push_back(std::move(status));
     }
   std::ranges::stable_sort(list, {}, &ActorStatus::run);

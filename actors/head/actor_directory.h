@@ -51,8 +51,9 @@ class ActorDirectory final {
   /// Error(kInvalidArgument) for text that is no name, and if several runs have the name and none
   /// of them is the caller's.
   task<NamedActors> find(ProcessId caller, FindActors request);
-  /// Returns where an actor is now that was published at the address `request.lost`, now or before.
-  /// Waits while the actor is still recorded there. Throws Error(kNotFound) if nobody has it now.
+  /// Returns the present address of an actor that was published at the address `request.lost`, now
+  /// or before. Waits while the actor is still recorded there. Throws Error(kNotFound) if no
+  /// process has it now.
   task<ActorAddress> locate(LocateActor request);
   /// Has the owner of a name stop its actors. Returns when they have ended. Throws the errors of
   /// find(), without waiting, and of the owner.

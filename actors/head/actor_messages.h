@@ -46,7 +46,7 @@ struct ActorStatus {
   std::string interface;  ///< Name of its class's interface.
   std::string host;       ///< Empty if its process is not known.
   std::int64_t pid = 0;
-  std::string state;  ///< "running", "dead"; else the state of its mesh.
+  std::string state;  ///< "running", "dead", "ended"; else the state of its mesh.
   ActorAddress address;
   static constexpr auto fields = weft::fields(
       &ActorStatus::run, &ActorStatus::label, &ActorStatus::interface, &ActorStatus::host,

@@ -61,18 +61,32 @@ struct MeshRequest {
   /// Device of each process to start, by rank. Empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
   std::uint64_t run = 0;  ///< See SystemOptions::run.
-  /// Resources that each rank needs. With devices, each rank has a process of its own.
+  /// Resources that each rank needs. With devices, each rank has a process of its own. Cluster sets
+  /// SpawnOptions::needs, which is empty by default.
   Resources needs = {.devices = 1};
   ActorProcess process = ActorProcess::kOwn;
   PlacementStrategy strategy = PlacementStrategy::kDefault;
   std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
-  /// Reservation in whose bundles the ranks go: rank i in bundle i. Empty name: none.
+  /// Reservation in whose bundles the ranks go: rank i in bundle first_bundle + i. Empty name:
+  /// none.
   MeshKey reservation = {};
-  static constexpr auto fields = weft::fields(
-      &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
-      &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap,
-      &MeshRequest::places, &MeshRequest::run, &MeshRequest::needs, &MeshRequest::process,
-      &MeshRequest::strategy, &MeshRequest::labels, &MeshRequest::reservation);
+  std::uint32_t first_bundle = 0;
+  static constexpr auto fields =
+      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
+                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment,
+                   &MeshRequest::memory_cap, &MeshRequest::places, &MeshRequest::run,
+                   &MeshRequest::needs, &MeshRequest::process, &MeshRequest::strategy,
+                   &MeshRequest::labels, &MeshRequest::reservation, &MeshRequest::first_bundle);
+};
+
+/// Mesh of a run, each rank of which needs a device.
+struct WantedMesh {
+  std::string name;
+  MeshShape shape;
+  std::vector<std::string> hosts;  ///< Hosts in the order in which ranks fill them; empty: all.
+  friend bool operator==(const WantedMesh&, const WantedMesh&) = default;
+  static constexpr auto fields =
+      weft::fields(&WantedMesh::name, &WantedMesh::shape, &WantedMesh::hosts);
 };
 
 /// Request to reserve bundles of resources. A bundle is on one host.
@@ -84,10 +98,17 @@ struct ReservationRequest {
   std::map<std::string, std::string> labels = {};  ///< Labels that each host must have.
   /// Time to wait until others free the resources. Above kLongestWait: as long as that.
   std::int64_t within_ns = 0;
+  /// Meshes of a run, whose ranks in this order are the bundles, of one device each. place_run()
+  /// finds their places. Such a reservation lasts until they have started: its bundles do not move,
+  /// and it ends with its driver. Empty: bundles of any kind.
+  std::vector<WantedMesh> meshes = {};
+  /// Hosts for meshes whose own hosts have too few devices.
+  std::vector<std::string> spares = {};
   static constexpr Nanoseconds kLongestWait = std::chrono::hours(10 * 365 * 24);
   static constexpr auto fields = weft::fields(
       &ReservationRequest::name, &ReservationRequest::bundles, &ReservationRequest::hosts,
-      &ReservationRequest::strategy, &ReservationRequest::labels, &ReservationRequest::within_ns);
+      &ReservationRequest::strategy, &ReservationRequest::labels, &ReservationRequest::within_ns,
+      &ReservationRequest::meshes, &ReservationRequest::spares);
 };
 
 /// Place of a bundle of a reservation.
@@ -204,7 +225,7 @@ struct HostDeath {
 /// Report to the owner of a mesh in which a process has died.
 struct MeshFailure {
   Incident incident;
-  std::vector<ProcessId> mesh_processes;  ///< All processes of the mesh; none can be relied on.
+  std::vector<ProcessId> mesh_processes;  ///< All processes of the mesh, dead or alive.
   std::vector<ProcessId> dead;            ///< Processes that have died or count as dead.
   static constexpr auto fields =
       weft::fields(&MeshFailure::incident, &MeshFailure::mesh_processes, &MeshFailure::dead);

@@ -54,6 +54,7 @@ void check_actors(const NamedActors& actors) {
   if (std::cmp_not_equal(actors.shape.size(), actors.addresses.size()))
     throw_error(ErrorCode::kDataLoss, "actors named '{}' of {} ranks with {} addresses",
                 actors.name, actors.shape.size(), actors.addresses.size());
+  check_ranks(actors.ended, actors.addresses.size(), "ended");
 }
 
 bool is_on_this_machine(const HostRegistration& host) { return host.machine == machine_name(); }

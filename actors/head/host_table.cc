@@ -138,9 +138,9 @@ task<bool> HostTable::holder_answers(std::string name, ProcessId caller) {
 
 task<JoinReply> HostTable::join(ProcessRef agent, HostRegistration offer, AgentReport report) {
   check_name("the name of a host (weft join --name)", offer.name);
-  if (offer.devices == 0 || offer.devices > kMaxDevices)
+  if (offer.devices > kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument,
-                "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
+                "host '{}' offers {} devices; give --devices N, 0 to {}", offer.name, offer.devices,
                 kMaxDevices);
   check_capacity(offer);
   check_reachable(offer.name, agent.address.host);

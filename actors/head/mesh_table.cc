@@ -54,7 +54,8 @@ void MeshTable::read_rows() {
     // The start has failed with the earlier head, or the mesh has no owner.
     if (mesh.processes.empty() || !owners_.registration(mesh.owner))
       mesh.failed = mesh.releasing = true;
-    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+    // A shared process has no part of the host: its actors have.
+    for (std::uint32_t rank = 0; rank < mesh.places.size() && !mesh.is_shared_process; ++rank)
       if (!mesh.detached_ranks.contains(rank))
         resources_.assign(key, rank, mesh.places[rank], mesh.request);
     meshes_[key] = std::move(mesh);
@@ -227,9 +228,11 @@ void MeshTable::detach_host(const std::string& host) {
 }
 
 void MeshTable::assign_resources_of(const std::string& host) {
-  for (const auto& [key, mesh] : meshes_)
+  for (const auto& [key, mesh] : meshes_) {
+    if (mesh.is_shared_process) continue;
     for (const std::uint32_t rank : mesh.ranks_on(host))
       resources_.assign(key, rank, mesh.places[rank], mesh.request);
+  }
 }
 
 std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
@@ -249,8 +252,11 @@ std::map<MeshKey, MeshTable::Processes> MeshTable::reconcile(
     const bool starts =
         mesh != nullptr && !mesh->releasing && (mesh->processes.empty() || mesh->renewing);
     if (starts) continue;
+    // A rank without a place has lost it with its host, which was removed and has joined again.
     for (const auto& [rank, process] : processes)
-      if (mesh == nullptr || !mesh->has_process(rank, process)) unknown[key].emplace(rank, process);
+      if (mesh == nullptr || mesh->detached_ranks.contains(rank) ||
+          !mesh->has_process(rank, process))
+        unknown[key].emplace(rank, process);
   }
   return unknown;
 }

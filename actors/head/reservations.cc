@@ -18,7 +18,26 @@ std::string epoch_name(const std::string& name) { return "reservation:" + name; 
 
 bool is_same(const ReservationRequest& a, const ReservationRequest& b) {
   return a.bundles == b.bundles && a.hosts == b.hosts && a.strategy == b.strategy &&
-         a.labels == b.labels;
+         a.labels == b.labels && a.meshes == b.meshes && a.spares == b.spares;
+}
+
+/// Throws Error(kInvalidArgument) if the bundles are not the ranks of request.meshes.
+void check_meshes(const ReservationRequest& request) {
+  std::size_t ranks = 0;
+  for (const WantedMesh& mesh : request.meshes) {
+    check_name("the name of a mesh", mesh.name);
+    mesh.shape.check();
+    ranks += static_cast<std::size_t>(mesh.shape.size());
+  }
+  if (ranks == request.bundles.size() &&
+      std::ranges::all_of(request.bundles, [](const Resources& bundle) {
+        return bundle == Resources{.devices = 1};
+      }))
+    return;
+  throw_error(ErrorCode::kInvalidArgument,
+              "reservation '{}' is for meshes of {} ranks, and has {} bundles; give a bundle of "
+              "one device for each rank",
+              request.name, ranks, request.bundles.size());
 }
 
 std::string needs_text(const ReservationRequest& request) {
@@ -68,6 +87,7 @@ class Reservations::Waiting final {
   const std::string what;  // "reservation room of run x"
   const std::uint64_t turn;
   const Wakeup changed;
+  bool told = false;  // True once an event says that it waits.
 
  private:
   Reservations& all_;
@@ -137,6 +157,7 @@ void Reservations::save(const MeshKey& key, const Reservation& reservation) {
 void Reservations::check(const ReservationRequest& request) {
   check_name("the name of a reservation", request.name);
   const std::string what = fmt::format("reservation '{}'", request.name);
+  if (!request.meshes.empty()) return check_meshes(request);
   if (request.bundles.empty() || request.bundles.size() > kMostBundles)
     throw_error(ErrorCode::kInvalidArgument, "{} has {} bundles; expected 1 to {}", what,
                 request.bundles.size(), kMostBundles);
@@ -194,11 +215,14 @@ task<ReservedBundles> Reservations::reserve(ProcessId owner, ReservationRequest 
       clock_.now() + std::clamp(Nanoseconds(request.within_ns), Nanoseconds::zero(),
                                 ReservationRequest::kLongestWait);
   Waiting waiting(*this, request, owner);
-  for (bool told = false;;) {
+  while (true) {
     if (auto places = find_places(waiting)) co_return grant(waiting, std::move(*places));
+    // A run replaces hosts itself.
+    if (!request.meshes.empty() && waiting.hosts().empty())
+      throw Error(resources_.shortage(request));
     const Nanoseconds left = give_up - clock_.now();
     if (left <= Nanoseconds::zero()) fail_waiting(waiting);
-    if (!std::exchange(told, true))
+    if (!std::exchange(waiting.told, true))
       log_.record(
           fmt::format("{} waits for {}: {}", waiting.what, needs_text(request), reason(waiting)));
     auto change = waiting.changed.wait_for(left);
@@ -264,8 +288,10 @@ ReservedBundles Reservations::grant(const Waiting& waiting, std::vector<BundlePl
   resources_.reserve(key, request, reservation.places);
   save(key, reservation);
   store_.sync_to_disk();
-  log_.record(fmt::format("{} is granted: {} on {}", describe(request, waiting.owner),
-                          needs_text(request), host_list(reservation.places)));
+  // The events of the meshes follow.
+  if (request.meshes.empty() || waiting.told)
+    log_.record(fmt::format("{} is granted: {} on {}", describe(request, waiting.owner),
+                            needs_text(request), host_list(reservation.places)));
   return {key, reservation.places};
 }
 
@@ -273,11 +299,14 @@ void Reservations::end(std::map<MeshKey, Reservation>::iterator reservation,
                        const std::string& how) {
   const MeshKey key = reservation->first;
   const std::string what = describe(reservation->second.request, reservation->second.owner);
+  const bool is_used_up =
+      !reservation->second.request.meshes.empty() &&
+      std::ranges::none_of(resources_.bundle_users(key), &std::set<std::string>::empty);
   reservations_.erase(reservation);
   resources_.release(key);
   store_.erase(StateStore::Table::kReservations, key.text());
   store_.flush();
-  log_.record(fmt::format("{} {}", what, how));
+  if (!is_used_up) log_.record(fmt::format("{} {}", what, how));
 }
 
 void Reservations::release(const MeshKey& key, ProcessId caller) {
@@ -337,13 +366,19 @@ bool Reservations::owns_any(ProcessId owner) const {
 }
 
 void Reservations::transfer(ProcessId from, ProcessId to) {
+  std::vector<MeshKey> of_meshes;
   for (auto& [key, reservation] : reservations_) {
     if (reservation.owner != from) continue;
+    if (!reservation.request.meshes.empty()) {
+      of_meshes.push_back(key);
+      continue;
+    }
     reservation.owner = to;
     reservation.inherited = true;
     reservation.asked_for = false;
     save(key, reservation);
   }
+  release_all(of_meshes);
 }
 
 void Reservations::release_unlisted(ProcessId owner, const std::vector<MeshKey>& held) {

@@ -26,9 +26,10 @@ namespace weft::actors {
 ///
 /// A reservation is granted as a whole. First come, first served: one that waits holds back later
 /// ones that could use one of its hosts. Meshes outside of reservations are not held back. The
-/// bundles of a host that was removed move to hosts with room. Saves each granted reservation as a
-/// row of the head's state; those that wait ask the next head again. Owned by the head; its thread
-/// only.
+/// bundles of a host that was removed move to hosts with room, except those of the meshes of a run
+/// (ReservationRequest::meshes), whose driver replaces hosts itself. Saves each granted reservation
+/// as a row of the head's state; those that wait ask the next head again. Owned by the head; its
+/// thread only.
 class Reservations final {
  public:
   static constexpr std::size_t kMostBundles = 1'000;
@@ -52,7 +53,8 @@ class Reservations final {
 
   /// Returns the reservation of that name that the owner has, if the request is the same. Else
   /// grants a new one, after waiting for its resources. Throws Error(kResourceExhausted) with the
-  /// table of hosts if it would not fit even without other users, Error(kDeadlineExceeded) with the
+  /// table of hosts if it would not fit even without other users (one for the meshes of a run also
+  /// later, after a host was lost), Error(kDeadlineExceeded) with the
   /// same after request.within_ns, Error(kAlreadyExists) if the owner has another one of that name,
   /// Error(kNotFound) if a host has not joined, and Error(kResourceExhausted) if kMostWaiting calls
   /// of the owner wait.
@@ -70,7 +72,7 @@ class Reservations final {
   void notify_waiters();
 
   bool owns_any(ProcessId owner) const;
-  /// Gives the reservations of a driver to the next one of its run.
+  /// Gives the reservations of a driver to the next one of its run. Releases those of meshes.
   void transfer(ProcessId from, ProcessId to);
   /// Releases the reservations that an owner, which has reconnected, does not list. Those of its
   /// predecessor stay, until it has listed them once.

@@ -24,6 +24,7 @@ ResourceAllocator::Wanted ResourceAllocator::wanted_of(const ReservationRequest&
 
 std::optional<std::vector<BundlePlace>> ResourceAllocator::find_bundles(
     const ReservationRequest& request) const {
+  if (!request.meshes.empty()) return find_bundles_of_meshes(request);
   const Wanted wanted = wanted_of(request);
   const Found found = search(wanted, Room::kFree);
   if (found.placed.verdict != PlacedBundles::Verdict::kPlaced) return std::nullopt;
@@ -39,16 +40,20 @@ std::optional<std::vector<BundlePlace>> ResourceAllocator::find_bundles(
 }
 
 bool ResourceAllocator::could_fit(const ReservationRequest& request) const {
+  if (!request.meshes.empty())
+    return place_meshes(request, request.meshes.size(), Room::kAll).problem.empty();
   return search(wanted_of(request), Room::kAll).placed.verdict !=
          PlacedBundles::Verdict::kImpossible;
 }
 
 std::size_t ResourceAllocator::num_fitting(const ReservationRequest& request) const {
+  if (!request.meshes.empty()) return num_fitting_of_meshes(request);
   return search(wanted_of(request), Room::kFree).placed.num_placed;
 }
 
 Error ResourceAllocator::shortage(const ReservationRequest& request) const {
   try {
+    if (!request.meshes.empty()) fail_no_room_for_meshes(request);
     const Wanted wanted = wanted_of(request);
     fail_no_room(wanted, search(wanted, Room::kFree).placed.num_placed);
   } catch (const Error& error) {
@@ -57,6 +62,7 @@ Error ResourceAllocator::shortage(const ReservationRequest& request) const {
 }
 
 std::set<std::string> ResourceAllocator::candidates(const ReservationRequest& request) const {
+  if (!request.meshes.empty()) return candidates_of_meshes(request);
   const Wanted wanted = wanted_of(request);
   std::set<std::string> names;
   for (const HostState* host : hosts_for(wanted, Room::kAll))
@@ -100,7 +106,7 @@ void ResourceAllocator::reserve(const MeshKey& key, const ReservationRequest& re
   std::vector<Bundle>& bundles = reservations_[key];
   const Wanted wanted = wanted_of(request);
   for (std::size_t i = 0; i < wanted.needs.size(); ++i) {
-    bundles.push_back({wanted.needs[i], ""});
+    bundles.push_back({wanted.needs[i], request.meshes.empty()});
     if (i < places.size()) take_bundle(key, bundles.back(), places[i]);
   }
 }
@@ -128,12 +134,14 @@ bool ResourceAllocator::replace_lost(const MeshKey& key, const ReservationReques
   const auto found = reservations_.find(key);
   if (found == reservations_.end()) return false;
   std::vector<Bundle>& bundles = found->second;
+  const std::vector<std::set<std::string>> users = bundle_users(key);
   for (std::size_t i = 0; i < bundles.size(); ++i)
     if (const HostState* const host = find(bundles[i].host);
-        host != nullptr && host->leaving && users_of(key, i).empty())
+        host != nullptr && host->leaving && bundles[i].moves && users[i].empty())
       free_bundle(bundles[i]);
-  const auto lost = std::ranges::count(bundles, "", &Bundle::host);
-  if (lost == 0) return false;
+  if (std::ranges::none_of(
+          bundles, [](const Bundle& bundle) { return bundle.host.empty() && bundle.moves; }))
+    return false;
   const Wanted wanted = wanted_of(request);
   std::vector<std::string> kept;
   for (const Bundle& bundle : bundles) kept.push_back(bundle.host);
@@ -161,28 +169,23 @@ std::vector<BundlePlace> ResourceAllocator::bundle_places(const MeshKey& key) co
   return places;
 }
 
-std::set<std::string> ResourceAllocator::users_of(const MeshKey& key, std::size_t bundle) const {
-  std::set<std::string> users;
-  for (const auto& [mesh, claims] : claims_)
-    if (const auto claim = claims.find(static_cast<std::uint32_t>(bundle));
-        claim != claims.end() && claim->second.reservation == key)
-      users.insert(mesh.name);
-  return users;
-}
-
 std::vector<std::set<std::string>> ResourceAllocator::bundle_users(const MeshKey& key) const {
   std::vector<std::set<std::string>> users;
   const auto found = reservations_.find(key);
   if (found == reservations_.end()) return users;
-  for (std::size_t i = 0; i < found->second.size(); ++i) users.push_back(users_of(key, i));
+  users.resize(found->second.size());
+  for (const auto& [mesh, claims] : claims_)
+    for (const auto& [rank, claim] : claims)
+      if (claim.reservation == key && claim.bundle < users.size())
+        users[claim.bundle].insert(mesh.name);
   return users;
 }
 
-ResourceAllocator::Bundle* ResourceAllocator::bundle_of(const Claim& claim, std::uint32_t rank) {
+ResourceAllocator::Bundle* ResourceAllocator::bundle_of(const Claim& claim) {
   if (claim.reservation.name.empty()) return nullptr;
   const auto found = reservations_.find(claim.reservation);
-  if (found == reservations_.end() || rank >= found->second.size()) return nullptr;
-  Bundle& bundle = found->second[rank];
+  if (found == reservations_.end() || claim.bundle >= found->second.size()) return nullptr;
+  Bundle& bundle = found->second[claim.bundle];
   return bundle.host == claim.place.host ? &bundle : nullptr;
 }
 
@@ -196,34 +199,38 @@ std::vector<HostDevice> ResourceAllocator::find_in_bundles(
                 "as its meshes",
                 request.mesh, name);
   const std::vector<Bundle>& bundles = found->second;
-  if (std::cmp_greater(request.shape.size(), bundles.size()))
+  const std::size_t first = request.first_bundle;
+  if (first > bundles.size() || std::cmp_greater(request.shape.size(), bundles.size() - first))
     throw_error(ErrorCode::kFailedPrecondition,
-                "mesh '{}' has {} ranks, and reservation '{}' has {} bundles, one for each rank; "
+                "mesh '{}' has {} ranks, and reservation '{}' has {} bundles{}, one for each rank; "
                 "spawn a smaller mesh, or reserve more bundles",
-                request.mesh, request.shape.size(), name, bundles.size());
+                request.mesh, request.shape.size(), name, bundles.size(),
+                first == 0 ? "" : fmt::format(" of which it skips {}", first));
   const Amounts needs = amounts_of(fmt::format("mesh '{}'", request.mesh), request.needs);
   std::vector<HostDevice> places;
   for (const std::uint32_t rank : ranks)
-    places.push_back(find_in_bundle(request, rank, bundles[rank], needs));
+    places.push_back(find_in_bundle(request, first + rank, bundles[first + rank], needs));
   return places;
 }
 
-HostDevice ResourceAllocator::find_in_bundle(const MeshRequest& request, std::uint32_t rank,
+HostDevice ResourceAllocator::find_in_bundle(const MeshRequest& request, std::size_t index,
                                              const Bundle& bundle, const Amounts& needs) const {
   const std::string& name = request.reservation.name;
   if (!fits(needs, bundle.total))
     throw_error(ErrorCode::kFailedPrecondition,
                 "mesh '{}' needs {} for each rank, and bundle {} of reservation '{}' has {}; "
                 "reserve larger bundles, or ask for less",
-                request.mesh, to_string(needs), rank, name, to_string(bundle.total));
+                request.mesh, to_string(needs), index, name, to_string(bundle.total));
   const HostState* const host = find(bundle.host);
   if (host == nullptr || !host->accepts_processes())
-    throw_error(ErrorCode::kUnavailable, "mesh '{}': bundle {} of reservation '{}' {}",
-                request.mesh, rank, name,
-                host == nullptr ? "has lost its host, and no other has room for it at the moment"
-                                : fmt::format("is on host '{}', which {}", host->name,
-                                              host->away ? "does not answer the head at the moment"
-                                                         : "is leaving the cluster"));
+    throw_error(
+        host == nullptr && !bundle.moves ? ErrorCode::kFailedPrecondition : ErrorCode::kUnavailable,
+        "mesh '{}': bundle {} of reservation '{}' {}", request.mesh, index, name,
+        host == nullptr && !bundle.moves ? "has lost its host"
+        : host == nullptr ? "has lost its host, and no other has room for it at the moment"
+                          : fmt::format("is on host '{}', which {}", host->name,
+                                        host->away ? "does not answer the head at the moment"
+                                                   : "is leaving the cluster"));
   std::uint32_t device = kNoDevice;
   if (amount_of(needs, kDevicesName) > 0)
     for (const std::uint32_t each : bundle.devices)
@@ -233,11 +240,11 @@ HostDevice ResourceAllocator::find_in_bundle(const MeshRequest& request, std::ui
   Amounts others = needs;
   others.erase(kDevicesName);
   if (!fits(others, rest) || (amount_of(needs, kDevicesName) > 0 && device == kNoDevice)) {
-    const std::set<std::string> users = users_of(request.reservation, rank);
+    const std::set<std::string> users = bundle_users(request.reservation).at(index);
     throw_error(ErrorCode::kResourceExhausted,
                 "mesh '{}' needs {} for each rank, and of bundle {} of reservation '{}' with {} "
                 "meshes have a part: {}; stop one of them first",
-                request.mesh, to_string(needs), rank, name, to_string(bundle.total),
+                request.mesh, to_string(needs), index, name, to_string(bundle.total),
                 fmt::join(users, ", "));
   }
   return {bundle.host, device};

@@ -114,7 +114,7 @@ void ResourceAllocator::remove_host(const std::string& name) {
   std::erase_if(claims_, [](const auto& of) { return of.second.empty(); });
   for (auto& [key, bundles] : reservations_)
     for (Bundle& bundle : bundles)
-      if (bundle.host == name) bundle = {std::move(bundle.total), ""};
+      if (bundle.host == name) bundle = {std::move(bundle.total), bundle.moves};
   ++changes_;
   ++host_changes_;
 }
@@ -420,8 +420,9 @@ void ResourceAllocator::assign(const MeshKey& key, std::uint32_t rank, const Hos
   Claim claim{place, amounts_of(fmt::format("mesh '{}'", request.mesh), request.needs)};
   claim.amounts.erase(kDevicesName);
   claim.reservation = request.reservation;
+  claim.bundle = std::size_t{request.first_bundle} + rank;
   if (place.device < host->users.size()) host->users[place.device] = key;
-  if (Bundle* const bundle = bundle_of(claim, rank)) {
+  if (Bundle* const bundle = bundle_of(claim)) {
     add(bundle->used, claim.amounts);
   } else {
     claim.reservation = {};
@@ -445,13 +446,13 @@ void ResourceAllocator::move(const MeshKey& from, const MeshKey& to, std::uint32
   claims_[to].insert(std::move(claim));
 }
 
-void ResourceAllocator::give_back(const MeshKey& key, std::uint32_t rank, const Claim& claim) {
+void ResourceAllocator::give_back(const MeshKey& key, const Claim& claim) {
   HostState* const host = find(claim.place.host);
   if (host == nullptr) return;
   // The device may have another user: a process that the agent runs, and no mesh has.
   if (claim.place.device < host->users.size() && host->users[claim.place.device] == key)
     host->users[claim.place.device] = MeshKey();
-  if (Bundle* const bundle = bundle_of(claim, rank)) return subtract(bundle->used, claim.amounts);
+  if (Bundle* const bundle = bundle_of(claim)) return subtract(bundle->used, claim.amounts);
   subtract(host->used, claim.amounts);
   --host->num_uses;
 }
@@ -462,7 +463,7 @@ void ResourceAllocator::free(const MeshKey& key, std::uint32_t rank) {
   const auto claim = had->second.extract(rank);
   if (claim.empty()) return;
   if (had->second.empty()) claims_.erase(had);
-  give_back(key, rank, claim.mapped());
+  give_back(key, claim.mapped());
   ++changes_;
 }
 
@@ -472,7 +473,7 @@ void ResourceAllocator::free(const MeshKey& key, const std::set<std::string>& bu
   if (had == claims_.end()) return;
   std::erase_if(had->second, [&](const auto& of) {
     if (but_on.contains(of.second.place.host)) return false;
-    give_back(key, of.first, of.second);
+    give_back(key, of.second);
     return true;
   });
   if (had->second.empty()) claims_.erase(had);

@@ -12,6 +12,7 @@
 #include "actors/head/amounts.h"
 #include "actors/head/bundle_placement.h"
 #include "actors/head/cluster_messages.h"
+#include "actors/head/run_placement.h"
 
 namespace weft::actors {
 
@@ -122,16 +123,18 @@ class ResourceAllocator {
   };
   struct Bundle {
     Amounts total;
-    std::string host;
+    bool moves = true;  // False if it is lost with its host.
+    std::string host = {};
     std::vector<std::uint32_t> devices = {};
     Amounts used = {};  // Without devices.
   };
-  /// What a rank has.
+  /// Place and resources of a rank.
   struct Claim {
     HostDevice place;
     Amounts amounts;  // Without devices.
-    /// Reservation that it is part of; empty name: none. Its bundle is that of the rank.
+    /// Reservation that it is part of; empty name: none.
     MeshKey reservation = {};
+    std::size_t bundle = 0;
   };
   /// Mesh or reservation to be placed.
   struct Wanted {
@@ -174,15 +177,23 @@ class ResourceAllocator {
                                    std::set<std::pair<std::string, std::uint32_t>>& taken);
   std::vector<HostDevice> find_in_bundles(const MeshRequest& request,
                                           const std::vector<std::uint32_t>& ranks) const;
-  HostDevice find_in_bundle(const MeshRequest& request, std::uint32_t rank, const Bundle& bundle,
+  /// `index`: number of `bundle` in its reservation.
+  HostDevice find_in_bundle(const MeshRequest& request, std::size_t index, const Bundle& bundle,
                             const Amounts& needs) const;
   /// Returns the bundle of a claim; null if it is in none.
-  Bundle* bundle_of(const Claim& claim, std::uint32_t rank);
-  void give_back(const MeshKey& key, std::uint32_t rank, const Claim& claim);
+  Bundle* bundle_of(const Claim& claim);
+  void give_back(const MeshKey& key, const Claim& claim);
   void take_bundle(const MeshKey& key, Bundle& bundle, const BundlePlace& place);
   /// Frees the place of a bundle, which has no users.
   void free_bundle(Bundle& bundle);
-  std::set<std::string> users_of(const MeshKey& key, std::size_t bundle) const;
+  // Meshes of a run (reserved_meshes.cc).
+  /// Places the first `count` of request.meshes.
+  RunPlacement place_meshes(const ReservationRequest& request, std::size_t count, Room room) const;
+  std::optional<std::vector<BundlePlace>> find_bundles_of_meshes(
+      const ReservationRequest& request) const;
+  std::size_t num_fitting_of_meshes(const ReservationRequest& request) const;
+  std::set<std::string> candidates_of_meshes(const ReservationRequest& request) const;
+  [[noreturn]] void fail_no_room_for_meshes(const ReservationRequest& request) const;
   /// Returns a table of hosts with the resources of `columns`, and these labels.
   std::string table(const Amounts& columns, const std::map<std::string, std::string>& labels) const;
   std::string use_text(const HostState& host) const;

@@ -88,8 +88,10 @@ HostSpec parse_host(const ConfigNode& item) {
   HostSpec host;
   item.require("name", host.name, "Name of the host, as in weft join --name");
   item.read("devices", host.devices,
-            KeyDescription("Devices of the host: a process each").unit("devices"),
-            {.min = 1, .max = 1024});
+            KeyDescription("Devices of the host: a process each; 0: it carries only actors without "
+                           "devices")
+                .unit("devices"),
+            {.min = 0, .max = 1024});
   if (double rate = 0;
       item.read_rate("link", rate,
                      KeyDescription("Bandwidth of the host's network, each way; a run that "

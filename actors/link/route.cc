@@ -61,9 +61,11 @@ bool Route::send(OutgoingCall outgoing) {
   if (const auto problem = wait_for_queue_space(lock, outgoing)) {
     lock.unlock();
     if (outgoing.state)
-      outgoing.state->fail(Error(
-          problem->code, fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
-                                     outgoing.state->target->label, problem->text)));
+      outgoing.state->fail(
+          Error(problem->code,
+                fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
+                            outgoing.state->target->label, problem->text)),
+          CallProgress::kNotSent);
     return false;
   }
   if (closed_) {
@@ -173,7 +175,7 @@ void Route::refuse(RefusedCall& refused) {
     return_held(refused.actor, refused.error);
     if (resent) return;
   }
-  refused.state->fail(std::move(refused.error), CallState::ErrorSource::kRefusal);
+  refused.state->fail(std::move(refused.error), CallProgress::kNotStarted);
 }
 
 void Route::return_held(ActorId actor, const Error& reason) {

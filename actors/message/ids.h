@@ -46,8 +46,14 @@ struct InterfaceVersion {
   friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
 };
 
-/// Id in the address of an actor that could not be adopted.
+/// Stands for all actors of a process where one could be named.
 inline constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
+
+/// Returns the id in the address of an actor that could not be adopted. Made from its label: a
+/// process may have lost several.
+ActorId lost_actor_id(std::string_view label);
+/// Returns true for ids of lost_actor_id().
+constexpr bool is_lost_actor(ActorId actor) { return actor.value() >> 62 == 1; }
 
 /// Reference to an actor, as sent in messages. System::ref() makes it callable.
 struct ActorAddress {

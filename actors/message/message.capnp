@@ -72,6 +72,8 @@ struct Reply {
     error @2 :Error;
   }
   notStarted @3 :Bool; # the error is a refusal: the call was not started
+  interrupted @4 :Bool; # the call was cancelled, as its actor was stopped for a restart
+  resultLost @5 :Bool; # the handler has returned, and its result cannot be sent
 }
 
 struct Error {

@@ -38,6 +38,10 @@ TimePoint deadline_with_remaining(std::int64_t remaining_ns) {
   return remaining_ns < left ? now + Nanoseconds(remaining_ns) : TimePoint::max();
 }
 
+ActorId lost_actor_id(std::string_view label) {
+  return ActorId(fnv1a(label.data(), label.size()) >> 2 | (std::uint64_t{1} << 62));
+}
+
 std::string_view to_string(MessageKind kind) {
   switch (kind) {
     case MessageKind::kHello: return "hello";
@@ -233,6 +237,8 @@ void encode_reply(const Reply& reply, const ByteSink& sink) {
   build<wire::Reply>(words_for(14, bytes, 4), sink, [&](wire::Reply::Builder to) {
     to.setId(reply.id);
     to.setNotStarted(reply.not_started);
+    to.setInterrupted(reply.interrupted);
+    to.setResultLost(reply.result_lost);
     auto into = to.initError();
     into.setCode(static_cast<std::uint16_t>(error.code()));
     into.setMessage(text_of(error.message()));
@@ -331,6 +337,8 @@ Reply decode_reply(std::span<const std::byte> bytes) {
       case wire::Reply::ERROR: {
         const auto error = from.getError();
         reply.not_started = from.getNotStarted();
+        reply.interrupted = from.getInterrupted();
+        reply.result_lost = from.getResultLost();
         reply.result = Error(error_code(error.getCode()), string_of(error.getMessage()))
                            .at(string_of(error.getWhere()))
                            .from(string_of(error.getNode()), string_of(error.getActor()));

@@ -113,6 +113,9 @@ struct Reply {
   std::uint64_t id = 0;
   std::variant<std::vector<std::byte>, Error> result;
   bool not_started = false;  ///< True if the error is a refusal: the call was not started.
+  bool interrupted = false;  ///< True if the call ran when its actor was stopped for a restart.
+  /// True if the handler has returned, and the error is that its result cannot be sent.
+  bool result_lost = false;
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

@@ -88,17 +88,47 @@ std::vector<MeshToPlace> RunRecovery::to_place(const RunMeshes& meshes,
   return result;
 }
 
-void RunRecovery::start(RunMeshes& meshes) {
-  const std::vector<MeshToPlace> wanted = to_place(meshes, {});
-  const RunPlacement plan =
-      place_run(cluster_.places().hosts, wanted, options_.config.spares, HostScope::kOwnHosts);
+std::string RunRecovery::wait_reason(const std::vector<MeshToPlace>& wanted) const {
   try {
+    const RunPlacement plan =
+        place_run(cluster_.places().hosts, wanted, options_.config.spares, HostScope::kOwnHosts);
+    return plan.problem.empty() ? "another reservation came first; weft status lists it"
+                                : plan.problem;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+Reservation RunRecovery::reserve(const RunMeshes& meshes) const {
+  const std::vector<MeshToPlace> to_start = to_place(meshes, {});
+  std::vector<WantedMesh> wanted = meshes.wanted();
+  for (std::size_t m = 0; m < wanted.size(); ++m) wanted[m].hosts = to_start[m].hosts;
+  TimePoint tell = clock_.now() + kFirstWaitReport;
+  return cluster_.reserve_meshes(std::move(wanted), options_.config.spares, [&] {
+    if (options_.stop.stop_requested()) return false;
+    if (options_.on_wait && clock_.now() > tell) {
+      options_.on_wait(wait_reason(to_start));
+      tell = clock_.now() + kWaitReportInterval;
+    }
+    return true;
+  });
+}
+
+void RunRecovery::start(RunMeshes& meshes) {
+  try {
+    Reservation devices = reserve(meshes);
     const std::vector<RunMeshes::Wanted> planned = meshes.wanted();
-    for (std::size_t m = 0; m < wanted.size(); ++m) {
-      // Asks the head even without a plan: it names what is missing, or devices are free by now.
-      const bool placed =
-          plan.problem.empty() && start_at(meshes, {wanted[m].hosts, {}, plan.places[m]});
-      if (!placed) meshes.start_next(MeshPlacement{planned[m].hosts});
+    bool is_held = true;
+    std::uint32_t first = 0;
+    for (const RunMeshes::Wanted& mesh : planned) {
+      MeshPlacement where = devices.place(first);
+      where.hosts = hosts_of(mesh.hosts);
+      first += static_cast<std::uint32_t>(mesh.shape.size());
+      if (is_held && start_at(meshes, where)) continue;
+      // The head names the host that is missing.
+      is_held = false;
+      devices.release();
+      meshes.start_next(MeshPlacement{mesh.hosts});
     }
   } catch (const Error& error) {
     try {
@@ -111,13 +141,16 @@ void RunRecovery::start(RunMeshes& meshes) {
   remember(meshes);
 }
 
-/// Returns false if one of the devices is taken by now, as by an earlier try whose reply was lost.
+/// Returns false if one of the devices is lost, or taken by now, as by an earlier try whose reply
+/// was lost.
 bool RunRecovery::start_at(RunMeshes& meshes, const MeshPlacement& where) {
   try {
     meshes.start_next(where);
     return true;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    if (error.code() != ErrorCode::kResourceExhausted &&
+        error.code() != ErrorCode::kFailedPrecondition)
+      throw;
     return false;
   }
 }

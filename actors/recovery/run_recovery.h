@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "actors/cluster/cluster.h"
+#include "actors/cluster/reservation.h"
+#include "actors/head/run_placement.h"
 #include "actors/launch/cluster_config.h"
-#include "actors/recovery/run_placement.h"
 #include "actors/supervision/restart_budget.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -24,11 +25,7 @@ namespace weft::actors {
 class RunMeshes {
  public:
   virtual ~RunMeshes() = default;
-  struct Wanted {
-    std::string name;
-    MeshShape shape;
-    std::vector<std::string> hosts;  ///< Hosts in the order in which ranks fill them; empty: all.
-  };
+  using Wanted = WantedMesh;
   virtual std::vector<Wanted> wanted() const = 0;
   /// Returns the keys of the started meshes.
   virtual std::vector<MeshKey> keys() const = 0;
@@ -52,7 +49,7 @@ struct RunRecoveryOptions {
   bool reconnect_on_failed_calls = false;
   /// Longest time between a symptom and the report of the death that caused it.
   Nanoseconds cause_timeout = std::chrono::milliseconds(500);
-  /// Called with the reason while recovery waits for devices: after 2 s, then every 30 s. May be
+  /// Called with the reason while the run waits for devices: after 2 s, then every 30 s. May be
   /// empty.
   std::function<void(const std::string&)> on_wait = {};
   std::stop_token stop = {};  ///< Ends a wait for devices with Error(kCancelled).
@@ -69,7 +66,8 @@ class RunRecovery final {
   RunRecovery(Cluster& cluster, RunRecoveryOptions options);
 
   bool allowed() const { return options_.config.restarts > 0; }
-  /// Places all meshes together and starts them. Throws what Cluster::spawn() does; recover() may
+  /// Reserves the devices of all meshes together, waiting until others free them, and starts the
+  /// meshes there. Throws what Cluster::reserve_meshes() and Cluster::spawn() do; recover() may
   /// follow.
   void start(RunMeshes& meshes);
   /// Replaces dead processes of the former driver's meshes, and starts missing meshes. For a driver
@@ -104,6 +102,9 @@ class RunRecovery final {
   /// Counts a death and returns the number of its restart. Throws if no restart is left.
   std::size_t record_death(const RestartBudget::Death& death);
   RestartBudget::Death death_of(const Error& error) const;
+  Reservation reserve(const RunMeshes& meshes) const;
+  /// Returns why the meshes that are to be placed wait for devices.
+  std::string wait_reason(const std::vector<MeshToPlace>& wanted) const;
   void replace(RunMeshes& meshes);
   ReplacementAttempt try_to_replace(RunMeshes& meshes);
   std::vector<MeshToPlace> to_place(const RunMeshes& meshes,

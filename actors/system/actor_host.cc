@@ -59,7 +59,8 @@ class ActorHost::Frame final : public CallFrame {
     const ActorAddress& self = host_.options_.self;
     // A caller in this process is answered on this thread.
     const NoBlocking callbacks;
-    if (result.ok() && result.value().size() > kMaxMessageBytes)
+    const bool is_too_large = result.ok() && result.value().size() > kMaxMessageBytes;
+    if (is_too_large)
       result =
           Error(ErrorCode::kResourceExhausted,
                 fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files "
@@ -72,12 +73,15 @@ class ActorHost::Frame final : public CallFrame {
       return;
     }
     Error error = host_.with_origin(result.error());
-    if (cancelled() && host_.is_replaced())
+    const bool interrupted = cancelled() && host_.is_replaced();
+    if (interrupted)
       error = Error(ErrorCode::kStaleEpoch,
                     fmt::format("{} was stopped for a restart while the call ran: {}", self.label,
                                 error.message()))
                   .from(self.process.name, self.label);
-    if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
+    if (id != 0)
+      envelope().route->reply({id, error, false, interrupted, is_too_large},
+                              host_.mailbox_->has_more());
     else
       host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
                                host_.options_.provider.methods[envelope().call.method].name,

@@ -27,12 +27,13 @@ namespace weft::actors {
 /// From 32 actors on, call(), call_collect(), tell(), stream() and reduce() travel a tree of the
 /// mesh's processes, of which each sends at most 16 messages.
 ///
-/// Any thread; the System must be alive.
+/// Each use of an empty handle throws Error(kInvalidArgument). Any thread; the System must be
+/// alive.
 template <typename T>
 class MeshRef final {
  public:
   using Addresses = std::vector<std::shared_ptr<const ActorAddress>>;
-  /// Makes an empty handle, which only can be assigned.
+  /// Makes an empty handle.
   MeshRef() = default;
   MeshRef(System& system, std::string name, MeshShape shape, Addresses actors)
       : system_(&system),
@@ -43,15 +44,16 @@ class MeshRef final {
   const std::string& name() const { return name_; }
   const MeshShape& shape() const { return shape_; }
   std::int64_t size() const { return actors_.size(); }
-  explicit operator bool() const { return system_ != nullptr; }
+  explicit operator bool() const { return !actors_.empty(); }
 
   /// Returns the actors at a part of some axes. slice({{"data", 0}}) drops the axis;
-  /// slice({{"data", 0, 2}}) keeps it.
+  /// slice({{"data", 0, 2}}) keeps [0, 2) of it. The slice has the name of the mesh.
   MeshRef slice(const std::vector<AxisPart>& parts) const {
+    System& of = system();
     const auto chosen = shape_.slice(parts);
     Addresses actors;
     for (const std::int64_t rank : chosen.ranks) actors.push_back(actors_[rank]);
-    MeshRef part(*system_, name_, chosen.shape, std::move(actors));
+    MeshRef part(of, name_, chosen.shape, std::move(actors));
     part.within_ = within_;
     return part;
   }
@@ -59,8 +61,9 @@ class MeshRef final {
     return rank(shape_.rank(coordinates));
   }
   ActorRef<T> rank(std::int64_t rank) const {
+    System& of = system();
     (void)shape_.coordinates(rank);  // throws if the rank is out of range
-    return ActorRef<T>(*system_, actors_[rank]).within(within_);
+    return ActorRef<T>(of, actors_[rank]).within(within_);
   }
   MeshRef within(Nanoseconds time) const {
     MeshRef copy = *this;
@@ -83,6 +86,7 @@ class MeshRef final {
   /// Calls the only actor of a mesh of one. Throws Error(kInvalidArgument) if there are more.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call_one(Arguments&&... arguments) const;
+  /// Sends a one-way call to all actors; see ActorRef::tell().
   template <auto Member, typename... Arguments>
   void tell(Arguments&&... arguments) const;
   /// Like call(), with separate arguments for each rank: values of the only parameter, or tuples of
@@ -101,8 +105,9 @@ class MeshRef final {
   /// item, by its index, as they arrive.
   ///
   /// An item whose actor is lost, has ended or is stopped goes to another actor if it has not run,
-  /// or, at most four times, if the method is idempotent; otherwise its result is the error. Lost
-  /// actors get no more items; without others, the reason is the result of the remaining items.
+  /// or if the method is idempotent; otherwise its result is the error. An item gets at most 5
+  /// calls; restarts can repeat each of them. Lost actors get no more items; without others, the
+  /// reason is the result of the remaining items.
   ///
   /// Encodes all items before the first call. Does not block: an item for which its actor has no
   /// room goes to another one or waits for the next result. Sends nothing while more than
@@ -110,7 +115,7 @@ class MeshRef final {
   template <auto Member, typename Items>
   ResultStream<ResultOf<Member>> map(Items&& items, MapOptions options = {}) const;
   /// Calls one actor: of two random ones, the one for which fewer calls of this process wait, or
-  /// the only one that has neither died nor ended.
+  /// one that is not known to have died or ended.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> choose(Arguments&&... arguments) const;
   /// Calls all actors and combines their results, in an order that depends on the ranks only, so
@@ -125,12 +130,15 @@ class MeshRef final {
   template <typename Report>
   Future<std::vector<Outcome<Report>>> reports() const;
 
-  /// Stops the actors and blocks until all have ended; on an actor's thread does not block. A rank
-  /// that died already counts as ended.
-  void stop() const;
-  void stop(Nanoseconds within) const;
+  /// Stops the actors, each as ActorRef::stop() does. Done when all have ended; fails with the
+  /// first error.
+  Future<void> stop() const;
 
  private:
+  System& system() const {
+    if (actors_.empty()) internal::throw_empty_handle("MeshRef");
+    return *system_;
+  }
   template <auto Member, typename... Arguments>
   std::vector<std::shared_ptr<CallState>> call_each(Arguments&&... arguments) const;
 
@@ -145,9 +153,13 @@ class MeshRef final {
 /// Owner of the actors of a mesh, which stop when it is destroyed. Move-only. Its ref() may be
 /// copied.
 ///
-/// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
-/// them, on a thread that may block; before that, for an attempt to restart one of them, and for
-/// their children, up to ten seconds each.
+/// With Lifetime::kCluster, or if IfExists::kUse found existing actors, it owns nothing: its
+/// destructor leaves the actors, and stop() asks their owner to stop them.
+///
+/// Owner's thread only. Must not outlive its Cluster. The destructor waits for an attempt to
+/// restart an actor: more than a minute if the head or a constructor does not answer. Then it stops
+/// the children, up to 10 s for each name. Then it asks the actors to stop, and waits up to 2 s for
+/// them unless this is an actor's thread.
 template <typename T>
 class ActorMesh final {
  public:
@@ -224,6 +236,30 @@ class ActorMesh final {
     return mesh_.template reduce<Member>(operation, std::forward<Arguments>(arguments)...);
   }
 
+  /// Stops the actors and blocks until they have ended; on an actor's thread does not block. Throws
+  /// Error(kDeadlineExceeded) if one has not ended.
+  void stop() {
+    if (const auto elsewhere = std::exchange(stop_elsewhere_, nullptr)) return elsewhere();
+    if (!std::exchange(owned_, false)) return;
+    const auto tell = std::exchange(on_stopped_, nullptr);
+    if (const auto stopping = std::exchange(on_stopping_, nullptr)) stopping();
+    try {
+      stop_actors(mesh_);
+    } catch (...) {
+      if (tell) tell();
+      throw;
+    }
+    if (tell) tell();
+  }
+  /// Releases ownership. The actors run on, with their name, policy and resources, until the
+  /// process that spawned them ends.
+  MeshRef<T> detach() && {
+    owned_ = false;
+    return mesh_;
+  }
+
+  // For owners that recover meshes themselves.
+
   /// Runs `callback` before the actors are stopped, e.g. to end restarts.
   void on_stopping(std::function<void()> callback) { on_stopping_ = std::move(callback); }
   /// Runs `callback` once the actors have been stopped, by stop() or by the destructor, e.g. to
@@ -231,33 +267,27 @@ class ActorMesh final {
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
   /// Replaces the actors by those that System::respawn_mesh() returned.
   void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
-  /// Stops the actors and blocks until they have ended.
-  void stop() {
-    if (const auto elsewhere = std::exchange(stop_elsewhere_, nullptr)) return elsewhere();
-    if (!std::exchange(owned_, false)) return;
-    const auto tell = std::exchange(on_stopped_, nullptr);
-    if (const auto stopping = std::exchange(on_stopping_, nullptr)) stopping();
-    try {
-      mesh_.stop();
-    } catch (...) {
-      if (tell) tell();
-      throw;
-    }
-    if (tell) tell();
-  }
-  /// Releases ownership. The actors run on, until their processes or the process that spawned them
-  /// ends.
-  MeshRef<T> detach() && {
-    owned_ = false;
-    return mesh_;
-  }
 
  private:
+  static void stop_actors(const MeshRef<T>& mesh) {
+    auto stopping = mesh.stop();
+    if (on_actor_thread()) return;
+    const CallFrame* const handler = blocking_call();
+    try {
+      stopping.get();
+    } catch (const Error& error) {
+      // The actors of a process that cannot be reached end with it, or with its connection.
+      if (error.code() == ErrorCode::kDeadlineExceeded ||
+          error.code() == ErrorCode::kFailedPrecondition ||
+          (handler != nullptr && handler->cancelled()))
+        throw;
+    }
+  }
   void release() noexcept {
     if (!std::exchange(owned_, false)) return;
     if (on_stopping_) on_stopping_();
     try {
-      mesh_.stop(std::chrono::seconds(2));
+      stop_actors(mesh_.within(std::chrono::seconds(2)));
     } catch (const Error&) {
       // A destructor cannot report this. The actors end with their process or its connection.
     }

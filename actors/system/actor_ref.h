@@ -7,11 +7,24 @@
 #include "actors/call/interface.h"
 #include "actors/call/result_stream.h"
 #include "actors/message/ids.h"
-#include "core/base/check.h"
+#include "core/base/error.h"
 
 namespace weft::actors {
 
 class System;
+
+namespace internal {
+
+/// Throws the error of an empty handle. `type`: "ActorRef" or "MeshRef".
+[[noreturn]] inline void throw_empty_handle(const char* type) {
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("the handle is empty: assign the {} a handle from spawn(), find() or a "
+                          "call before it is used",
+                          type))
+      .with(CallProgress::kNotSent);
+}
+
+}  // namespace internal
 
 /// Handle of one actor of class T: a plain value that keeps nothing alive. It travels: arguments,
 /// results and their fields can be handles. The receiver connects when it first calls the actor.
@@ -19,8 +32,8 @@ class System;
 ///   Future<Report> report = trainer.call<&Trainer::step>(plan);       // sent here
 ///   trainer.within(10min).call<&Trainer::save>("out").get();
 ///
-/// Calls of one thread, or of one actor, arrive in the order in which they were made. Any thread;
-/// the System must be alive.
+/// Calls of one thread, or of one actor, arrive in the order in which they were made. Each use of
+/// an empty handle throws Error(kInvalidArgument). Any thread; the System must be alive.
 template <typename T>
 class ActorRef final {
  public:
@@ -28,7 +41,8 @@ class ActorRef final {
   ActorRef(System& system, std::shared_ptr<const ActorAddress> address)
       : system_(&system), address_(std::move(address)) {}
 
-  /// Returns a handle of the same actor with another deadline; kNoDeadline: none.
+  /// Returns a handle of the same actor with another deadline; kNoDeadline: none. With zero or less
+  /// its calls fail with kDeadlineExceeded at once, and are not sent.
   ActorRef within(Nanoseconds time) const {
     ActorRef copy = *this;
     copy.within_ = time;
@@ -40,24 +54,31 @@ class ActorRef final {
   /// Calls a generator. The stream gives its values, and at last its error if it fails.
   template <auto Member, typename... Arguments>
   ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> stream(Arguments&&... arguments) const;
-  /// Sends a one-way call. Returns false if it cannot be sent at all (the process has ended, the
-  /// queue is full). Errors of the handler go to the log of its process.
+  /// Sends a one-way call; within() does not apply. If the actor was spawned with a policy or
+  /// without a device, returns true, and each error, also of the handler, goes to the log of this
+  /// process. Otherwise returns false if the call cannot be sent (the process has ended, the
+  /// mailbox is full), and errors of the handler go to the log of its process.
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const;
 
   /// Stops the actor: cancels running handlers, refuses waiting calls. Done when the actor has
-  /// ended. Fails with kFailedPrecondition unless this process owns the actor: it has spawned,
-  /// hosted or taken over it.
+  /// ended, or if its process has died. Fails with kFailedPrecondition unless this process owns the
+  /// actor: it has spawned, hosted or taken over it.
   Future<void> stop() const;
 
   const ActorAddress& address() const {
-    WEFT_CHECK(address_, "an empty ActorRef is used");
+    (void)system();
     return *address_;
   }
   explicit operator bool() const { return address_ != nullptr; }
 
  private:
   friend struct weft::codec<ActorRef>;
+  System& system() const {
+    if (!address_) internal::throw_empty_handle("ActorRef");
+    return *system_;
+  }
+
   System* system_ = nullptr;
   // shared by copies of the handle and by pending calls
   std::shared_ptr<const ActorAddress> address_;

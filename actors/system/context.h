@@ -44,10 +44,11 @@ struct MeshPosition {
       weft::fields(&MeshPosition::mesh, &MeshPosition::shape, &MeshPosition::rank);
 };
 
-/// Reason why an actor was constructed again.
+/// Reason why an actor was restarted.
 struct RestartInfo {
-  std::uint64_t epoch = 0;    ///< Epoch of its mesh.
-  std::uint32_t attempt = 0;  ///< Number of this restart; 0: the first incarnation.
+  std::uint64_t epoch = 0;  ///< Epoch of its mesh.
+  /// Number of this restart of the mesh within SpawnOptions::within; 0: the first incarnation.
+  std::uint32_t attempt = 0;
   std::string incident = {};  ///< "worker1 device 0 died: SIGKILL"
   static constexpr auto fields =
       weft::fields(&RestartInfo::epoch, &RestartInfo::attempt, &RestartInfo::incident);
@@ -77,17 +78,18 @@ class TaskPoster final {
 
 /// Access of an actor to its runtime: passed to its constructor, valid as long as the actor lives.
 ///
-/// The actor's thread only, except post() and poster(), and what a `blocking` handler reads.
+/// The actor's thread only. A `blocking` handler may also find, spawn and stop actors, call exit(),
+/// and read the state of its call. Any thread: post(), poster(), log().
 class Context final {
  public:
-  /// Borrows its arguments.
+  /// Borrows its arguments. For the system.
   Context(System& system, ActorHost& host, const ActorAddress& self, const MeshPosition& place)
       : system_(system), host_(host), self_(self), place_(place) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   System& system() const { return system_; }
-  /// Returns the object to which decoded handles belong: the system.
+  /// Returns the object to which decoded handles belong: the system. For codecs.
   DecodeContext* decode_context() const;
   /// Returns this actor's address, with the current listening address of the process.
   ActorAddress self() const;
@@ -97,22 +99,25 @@ class Context final {
   /// Finds an actor, or a mesh, by name: auto hits = co_await context.find<Counter>("hits"). See
   /// System::find().
   template <typename T>
-  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = Nanoseconds::zero()) const;
+  Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) const;
   template <typename T>
   Future<MeshRef<T>> find_mesh(const std::string& name,
-                               Nanoseconds within = Nanoseconds::zero()) const;
-  /// Spawns an actor, or a mesh of actors: children of this actor. They stop with it, in reverse
-  /// order of their spawns, and stay when the process that owns them is started again. An end by
-  /// ActorRef::stop() or MeshRef::stop() leaves them until the owner of the parent ends.
+                               Nanoseconds within = kDefaultDeadline) const;
+  /// Spawns an actor, or a mesh of actors: children of this actor. Children stop with this actor,
+  /// in reverse order of their spawns. They survive a restart of the driver. ActorRef::stop() and
+  /// MeshRef::stop() of the parent leave them until the parent's owner ends. Names of children are
+  /// names of the run.
   ///   auto spawning = context.spawn<Cache>("cache", {.restarts = 3}, arguments...);
   ///   ActorRef<Cache> cache = co_await spawning;
   ///   auto spawning = context.spawn<Worker>("team", {{"worker", 4}}, {}, arguments...);
   ///   MeshRef<Worker> team = co_await spawning;
   /// Options are those of Cluster::spawn(), but `decide` runs on this actor's thread. Without a
-  /// policy, the method "on_failure" of this actor's class decides, if it has one; else a death
-  /// escalates: calls of the children fail. The deadline is that of the running handler. Fails with
-  /// the errors of Cluster::spawn(), and with kFailedPrecondition without a cluster, or if they
-  /// are nested deeper than 64. Defined in actors/cluster/context_spawn.h (cluster.h includes it).
+  /// policy, the method that this actor's class lists as on<&T::on_failure>("on_failure", urgent)
+  /// decides: OnFailure on_failure(Incident). Without such a method a death escalates: calls of the
+  /// children fail, and the children are stopped. The deadline is that of the running handler.
+  /// Fails with the errors of Cluster::spawn(), and with kFailedPrecondition without a cluster, or
+  /// if they are nested deeper than 64. Defined in actors/cluster/context_spawn.h (cluster.h
+  /// includes it).
   template <typename T, typename... Arguments>
   Spawning<ActorRef<T>> spawn(const std::string& name, const SpawnOptions& options,
                               Arguments&&... arguments) const;
@@ -120,8 +125,8 @@ class Context final {
   Spawning<MeshRef<T>> spawn(const std::string& name, const MeshShape& shape,
                              const SpawnOptions& options, Arguments&&... arguments) const;
   /// Stops children of this actor. Done when they have ended. Fails with kNotFound if this actor
-  /// has no children of that name; throws Error(kInvalidArgument) for one actor of a mesh. Defined
-  /// like spawn().
+  /// has no children of that name, and with kInvalidArgument for a slice of a mesh; throws
+  /// Error(kInvalidArgument) for one actor of a mesh. Defined like spawn().
   template <typename T>
   Future<void> stop(const ActorRef<T>& child) const;
   template <typename T>
@@ -130,7 +135,7 @@ class Context final {
   /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
   const MeshPosition& place() const { return place_; }
-  /// Returns why the actor was constructed again; attempt 0: it is the first incarnation.
+  /// Returns why the actor was restarted; attempt 0: it is the first incarnation.
   const RestartInfo& restart_info() const;
 
   // State of the running handler; outside of handlers (constructor, posted tasks) of the actor. A
@@ -158,21 +163,24 @@ class Context final {
   const Log& log() const;
   /// Ends the actor after the running handler, which may still await. Waiting and later calls fail
   /// with Error(kNotFound), which has the reason. Other suspended calls are cancelled. This is no
-  /// death: the actor is not restarted. A suspended call is abandoned after 10 s, and a
-  /// `blocking` handler cancelled.
+  /// death: the actor is not restarted. A call that is still suspended after 10 s is abandoned, and
+  /// a `blocking` handler that called exit() is cancelled then.
   void exit(const std::string& reason) const;
-  /// Runs `task` after `time`, as long as the returned timer lives.
+  /// Runs `task` after `time`, as long as the returned timer lives: between handlers, or while one
+  /// is suspended, but not beside a `blocking` one.
   ActorTimer after(Nanoseconds time, std::function<void()> task) const;
-  /// Runs `task` every `interval`, first after one interval. A task that is late, as the actor was
-  /// busy, runs once. Throws Error(kInvalidArgument) unless the interval is above zero.
+  /// Runs `task` like after(), every `interval`, first after one interval. A task that is late, as
+  /// the actor was busy, runs once. Throws Error(kInvalidArgument) unless the interval is above
+  /// zero.
   ActorTimer every(Nanoseconds interval, std::function<void()> task) const;
   /// Suspends a handler: co_await context.sleep(10ms).
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 
-  // Used by spawn().
+  // For spawn().
+
   /// Adds a function that decides about deaths in a child: encoded Incident -> encoded OnFailure.
-  /// It runs on this actor's thread, between handlers, until System::forget_decider(). Returns its
-  /// id.
+  /// It runs on this actor's thread, like a posted task, until System::forget_decider(). Returns
+  /// its id.
   std::uint64_t add_decider(
       std::function<std::vector<std::byte>(std::span<const std::byte> incident)> decide) const;
   /// Method of this actor's class, as calls name it.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +21,10 @@ struct NamedActors {
   InterfaceVersion interface;
   MeshShape shape;
   std::vector<ActorAddress> addresses;  ///< By rank.
-  static constexpr auto fields = weft::fields(&NamedActors::name, &NamedActors::interface,
-                                              &NamedActors::shape, &NamedActors::addresses);
+  std::set<std::uint32_t> ended = {};   ///< Ranks that have ended and are not restarted.
+  static constexpr auto fields =
+      weft::fields(&NamedActors::name, &NamedActors::interface, &NamedActors::shape,
+                   &NamedActors::addresses, &NamedActors::ended);
 };
 
 /// Actor of a process that finds named actors of its cluster: System::find() calls it. Hosted under
@@ -31,12 +35,15 @@ class Directory {
   /// Returns the actors of that name. Waits for them until shortly before the deadline of the call;
   /// then throws Error(kNotFound) with the nearest names.
   virtual task<NamedActors> find(std::string name) = 0;
+  /// Like find(), but asks once and does not wait for the actors.
+  virtual task<NamedActors> find_now(std::string name) = 0;
   /// Returns where an actor is now whose owner does not answer. Waits while its restart is under
   /// way. Throws Error(kNotFound) if nobody restarts it.
   virtual task<ActorAddress> locate(ActorAddress lost) = 0;
 
   static constexpr auto endpoints = interface<"weft.directory", 1>(
-      on<&Directory::find>("find", urgent), on<&Directory::locate>("locate", urgent));
+      on<&Directory::find>("find", urgent), on<&Directory::find_now>("find_now", urgent),
+      on<&Directory::locate>("locate", urgent));
 };
 inline constexpr const char* kDirectoryName = "directory";
 

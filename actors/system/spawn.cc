@@ -13,6 +13,14 @@ constexpr auto kTakeOverWithin = std::chrono::seconds(5);
 /// Time limit of the end of an actor whose handlers are cancelled.
 constexpr auto kStopForRestartWithin = ActorHost::kStopGrace + std::chrono::seconds(5);
 
+MeshPosition place_of(const SpawnedActors& actors, std::size_t rank) {
+  return {actors.name, actors.shape, static_cast<std::int64_t>(rank)};
+}
+
+std::string label_of(const SpawnedActors& actors, std::size_t rank) {
+  return actors.name + to_string(actors.shape, place_of(actors, rank).coordinates());
+}
+
 }  // namespace
 
 ActorAddress System::host_actor(Provider provider, const std::string& name,
@@ -37,12 +45,11 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
 std::shared_ptr<CallState> System::request_actor(const SpawnedActors& actors, std::size_t rank,
                                                  const ProcessRef& process, bool adopt_existing,
                                                  Nanoseconds within, const RestartInfo& info) {
-  MeshPosition place{actors.name, actors.shape, static_cast<std::int64_t>(rank)};
   const SpawnRequest request{actors.interface.name,
                              actors.interface.version,
                              actors.interface.fingerprint,
-                             actors.name + to_string(place.shape, place.coordinates()),
-                             std::move(place),
+                             label_of(actors, rank),
+                             place_of(actors, rank),
                              adopt_existing ? std::vector<std::byte>() : actors.arguments,
                              adopt_existing,
                              info,
@@ -60,7 +67,8 @@ SpawnedActors System::adopt_actors(SpawnedActors actors, const std::vector<Proce
   for (const auto& call : calls) {
     wait_in_thread(call, TimePoint::max());
     actors.addresses.push_back(std::make_shared<const ActorAddress>(
-        call->error() ? ActorAddress{call->target->process, kNoActor, call->target->label}
+        call->error() ? ActorAddress{call->target->process, lost_actor_id(call->target->label),
+                                     call->target->label}
                       : decode<ActorAddress>(call->reply())));
   }
   return actors;
@@ -70,17 +78,17 @@ void System::stop_for_restart(const SpawnedActors& actors, const std::vector<Pro
                               const std::set<std::uint32_t>& again) {
   std::vector<std::shared_ptr<CallState>> stops;
   for (const std::uint32_t rank : again) {
-    const auto& kept = actors.addresses[rank];
-    if (!kept || kept->actor == kNoActor || kept->process.id != processes[rank].id) continue;
-    const StopRequest request{actors.name, kept->actor, true};
-    stops.push_back(impl_->calls.call(system_actor_of(kept->process, kept->label), "stop",
+    // Also an actor of which this process does not know: its adoption or its construction was late.
+    const StopRequest request{actors.name, label_of(actors, rank), true};
+    stops.push_back(impl_->calls.call(system_actor_of(processes[rank], request.label), "stop",
                                       system_call(SystemMethod::kStopActors, encode(request)),
                                       kStopForRestartWithin));
   }
   std::optional<Error> first;
   for (const auto& stop : stops) {
     wait_in_thread(stop, TimePoint::max());
-    if (stop->error() && !first)
+    // If the process has died, the spawn fails, too.
+    if (stop->error() && stop->error()->code() != ErrorCode::kPeerDied && !first)
       first =
           Error(stop->error()->code(), fmt::format("{} cannot be restarted, as it does not end: {}",
                                                    stop->target->label, stop->error()->message()));

@@ -72,7 +72,7 @@ struct WaitingCall {
   std::string method;
   double seconds = 0;
   std::optional<double> seconds_left = {};
-  bool sent = false;  ///< false: held back, as the target has no room
+  bool sent = false;  ///< false: held back, as the target's mailbox is full or not connected
   static constexpr auto fields =
       weft::fields(&WaitingCall::caller, &WaitingCall::target, &WaitingCall::method,
                    &WaitingCall::seconds, &WaitingCall::seconds_left, &WaitingCall::sent);

@@ -134,6 +134,7 @@ void System::Impl::on_dropped(Link& link, const Error& reason, DisconnectCause h
 
 bool System::Impl::is_reachable(const ActorAddress& actor) const {
   const ActorAddress now = relocations.last_known(actor);
+  if (now.process.id == identity.id() && actors.has_exited(now.actor)) return false;
   return !links.death_of(now.process.id) && !relocations.ended(ActorKey::of(now));
 }
 
@@ -441,8 +442,13 @@ std::shared_ptr<CallState> System::find_actors(const std::string& name, Nanoseco
                 "{} cannot find '{}': it belongs to no cluster; find actors in drivers and device "
                 "processes",
                 impl_->identity.name(), name);
-  return call(std::make_shared<const ActorAddress>(ActorAddress{self(), directory, kDirectoryName}),
-              internal::method_of<Directory, &Directory::find>(), within, encode(std::tuple(name)));
+  const auto target =
+      std::make_shared<const ActorAddress>(ActorAddress{self(), directory, kDirectoryName});
+  if (within == kDefaultDeadline || within > Nanoseconds::zero())
+    return call(target, internal::method_of<Directory, &Directory::find>(), within,
+                encode(std::tuple(name)));
+  return call(target, internal::method_of<Directory, &Directory::find_now>(), kDefaultDeadline,
+              encode(std::tuple(name)));
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
@@ -461,7 +467,15 @@ std::size_t System::less_loaded(
   const std::size_t first = random[0] % actors.size();
   const std::size_t second = (first + 1 + random[1] % (actors.size() - 1)) % actors.size();
   const bool first_lives = impl_->is_reachable(*actors[first]);
-  if (first_lives != impl_->is_reachable(*actors[second])) return first_lives ? first : second;
+  const bool second_lives = impl_->is_reachable(*actors[second]);
+  if (!first_lives && !second_lives) {
+    for (std::size_t i = 1; i < actors.size(); ++i)
+      if (const std::size_t other = (first + i) % actors.size();
+          impl_->is_reachable(*actors[other]))
+        return other;
+    return first;
+  }
+  if (first_lives != second_lives) return first_lives ? first : second;
   const auto& calls = impl_->calls;
   return calls.unanswered(*actors[second]) < calls.unanswered(*actors[first]) ? second : first;
 }
@@ -497,10 +511,13 @@ void System::forget_decider(ActorId parent, std::uint64_t decider) {
   if (const auto host = impl_->actors.find(parent)) host->forget_decider(decider);
 }
 
-std::shared_ptr<CallState> System::ask_survey(const ProcessRef& first, const SurveyRequest& request,
-                                              Nanoseconds within) {
-  return impl_->calls.call(system_actor_of(first, "survey"), kSurveyMethod,
-                           system_call(SystemMethod::kSurvey, encode(request)), within);
+Future<std::vector<ProcessSurvey>> System::survey(const ProcessRef& first,
+                                                  const SurveyRequest& request,
+                                                  Nanoseconds within) {
+  return Future<std::vector<ProcessSurvey>>(
+      impl_->calls.call(system_actor_of(first, "survey"), kSurveyMethod, survey_call(request),
+                        within),
+      [](Pending& pending) { return surveys_of(static_cast<CallState&>(pending)); });
 }
 
 std::shared_ptr<CallState> System::call_system(const std::shared_ptr<const ActorAddress>& target,

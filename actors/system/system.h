@@ -25,8 +25,8 @@
 
 namespace weft::actors {
 
-/// State of a process whose connection ended. kSaidGoodbye: it said goodbye; kEnded: it has ended;
-/// kDisconnected: unknown, it may reconnect.
+/// State of a process whose connection ended. kSaidGoodbye: it announced its end; kEnded: it has
+/// ended; kDisconnected: unknown, it may reconnect.
 enum class DisconnectCause { kSaidGoodbye, kEnded, kDisconnected };
 
 struct SystemOptions {
@@ -96,7 +96,7 @@ struct SystemOptions {
   Log log = Log::standard_error(LogLevel::kInfo);
 };
 
-/// Actors of a mesh, and what it takes to spawn them again. A value.
+/// Actors of a mesh, and the class and arguments with which they can be restarted. A value.
 struct SpawnedActors {
   InterfaceVersion interface;
   std::string name;  ///< Name of the mesh.
@@ -115,6 +115,8 @@ struct SpawnedActors {
 /// not from the I/O thread's callbacks.
 class System final : public DecodeContext {
  public:
+  // For users: processes without a Cluster, and tests.
+
   explicit System(SystemOptions options);
   ~System() override;
 
@@ -184,9 +186,9 @@ class System final : public DecodeContext {
   }
 
   /// Finds the actor of that name in this cluster: "hits" of this process's run, or else of the
-  /// cluster; "quickstart/hits" of another run. Waits for it. Fails with kNotFound, which tells the
-  /// nearest names, kInvalidArgument if the name is that of several actors, and kIncompatible if
-  /// the actor is of another class.
+  /// cluster; "quickstart/hits" of another run. Waits for it up to `within`; zero or less: asks
+  /// once. Fails with kNotFound, which tells nearest names, kInvalidArgument if the name is that
+  /// of several actors, and kIncompatible if the actor is of another class.
   template <typename T>
   Future<ActorRef<T>> find(const std::string& name, Nanoseconds within = kDefaultDeadline) {
     static_cast<void>(internal::ActorCheck<T>::value);
@@ -202,6 +204,8 @@ class System final : public DecodeContext {
       return internal::take_found<T>(static_cast<CallState&>(pending));
     });
   }
+
+  // For owners of actors (cluster/), and for the roles of a process (launch/).
 
   /// Spawns one actor per rank, in row-major order, on `processes`, which must provide T. Blocks
   /// until all are constructed. Throws the first error, naming the rank, after stopping the others.
@@ -257,7 +261,7 @@ class System final : public DecodeContext {
         handle_of<T>(adopt_actors({interface_version<T>(), name, shape, {}}, processes)));
   }
 
-  /// Like adopt_mesh(). Missing actors have the id kNoActor.
+  /// Like adopt_mesh(). Missing actors have ids of lost_actor_id().
   SpawnedActors adopt_actors(SpawnedActors actors, const std::vector<ProcessRef>& processes);
 
   /// Declares `process` dead. Every call that waits for it, and every later one, fails with
@@ -298,8 +302,8 @@ class System final : public DecodeContext {
   /// (Context::exit). Any thread; it must not block.
   void on_actor_exited(std::function<void(const ActorAddress&)> callback);
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
-  /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
-  /// listen() and connect().
+  /// on the I/O thread and must not block: tell() and TaskPoster::post() are allowed. Set them
+  /// before listen() and connect().
   void on_peer_disconnected(
       std::function<void(const ProcessRef&, const Error&, DisconnectCause)> callback);
   /// Sets the callback for a peer silent for `dead_after`. It counts as lost; on_peer_disconnected
@@ -352,7 +356,8 @@ class System final : public DecodeContext {
         attach(typeid(T), [&]() -> std::shared_ptr<void> { return make(); }));
   }
 
-  // Used by the typed handles.
+  // For the typed handles.
+
   struct Method {
     const char* name;
     std::uint32_t index;
@@ -389,7 +394,8 @@ class System final : public DecodeContext {
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
             std::vector<std::byte> arguments);
   /// Returns the index of one of two random actors: of the one for which fewer calls of this
-  /// process wait, or of the only one that has neither died nor ended. Looks at all waiting calls.
+  /// process wait, or of one that has neither died nor ended, if there is any. Looks at all waiting
+  /// calls.
   std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
   /// Stops the actors of a mesh in a process that lives on: those that this process owns, or whose
   /// owner is not connected. Done when they have ended.
@@ -412,19 +418,16 @@ class System final : public DecodeContext {
 
   /// Surveys processes, whose I/O threads answer. `first`, which must be connected, asks the
   /// targets, and those ask the processes behind them, over existing connections. Returns an entry
-  /// for each process that was asked, whether it answered or not, within request.within_ns.
+  /// for each process that was asked, whether it answered or not, within request.within_ns. Fails
+  /// with kIncompatible if `first` runs another build of Weft.
   Future<std::vector<ProcessSurvey>> survey(const ProcessRef& first, const SurveyRequest& request,
-                                            Nanoseconds within) {
-    return future_of<std::vector<ProcessSurvey>>(ask_survey(first, request, within));
-  }
+                                            Nanoseconds within);
 
   struct Impl;
 
  private:
   /// Calls the directory of this process.
   std::shared_ptr<CallState> find_actors(const std::string& name, Nanoseconds within);
-  std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
-                                        Nanoseconds within);
   std::shared_ptr<const ActorAddress> shared_last_known_address(
       const std::shared_ptr<const ActorAddress>& actor) const;
   void provide(Provider provider);
@@ -435,7 +438,7 @@ class System final : public DecodeContext {
                                          Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name,
                           std::vector<std::byte> arguments, ActorThread thread);
-  /// Stops those actors of `again` whose processes live on. Throws Error if one does not end.
+  /// Stops the actors of `again` that are in `processes`. Throws Error if one does not end.
   void stop_for_restart(const SpawnedActors& actors, const std::vector<ProcessRef>& processes,
                         const std::set<std::uint32_t>& again);
   std::shared_ptr<CallState> request_actor(const SpawnedActors& actors, std::size_t rank,

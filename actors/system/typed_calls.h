@@ -7,6 +7,7 @@
 #include "actors/call/call_reduction.h"
 #include "actors/call/call_stream.h"
 #include "actors/system/directory.h"
+#include "actors/system/mesh_arguments.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -34,13 +35,23 @@ constexpr bool is_item_of() {
 
 /// Encodes an item of map() or scatter().
 template <auto Member, typename Item>
-std::vector<std::byte> encode_item(Item&& item) {
+std::vector<std::byte> encode_item(MeshArguments& context, Item&& item) {
   using Tuple = ArgumentsOf<Member>;
   using Value = std::remove_cvref_t<Item>;
   // The encoding of a tuple is that of its elements.
   if constexpr (std::is_same_v<Value, Tuple> || std::is_same_v<std::tuple<Value>, Tuple>)
-    return encode<Value>(item);
-  else return encode_arguments<Member>(std::forward<Item>(item));
+    return encode<Value>(item, context.next());
+  else return encode_arguments<Member>(context.next(), std::forward<Item>(item));
+}
+
+/// Encodes the arguments of a call of all `actors`, and announces the values that all receive.
+template <auto Member, typename... Arguments>
+std::vector<std::byte> encode_for_all(System& system, const MeshArguments::Actors& actors,
+                                      Arguments&&... arguments) {
+  MeshArguments context(system, actors);
+  auto encoded = encode_arguments<Member>(context.next(), std::forward<Arguments>(arguments)...);
+  context.announce();
+  return encoded;
 }
 
 /// Refuses operations of reduce() that do not fit the handler's results.
@@ -68,6 +79,18 @@ constexpr bool is_reducible() {
         "of numbers; combine other results with reduce_with<&T::f>");
     return is_known && fits;
   }
+}
+
+/// Returns a Future of the ends of actors. Those whose processes have died have ended.
+inline Future<void> future_of_ends(std::vector<std::shared_ptr<CallState>> stops) {
+  return Future<void>(CallGroup::make(std::move(stops), CallGroup::OnError::kCollect),
+                      [](Pending& pending) {
+                        const auto& group = static_cast<CallGroup&>(pending);
+                        if (group.error()) throw *group.error();
+                        for (const auto& stop : group.parts())
+                          if (stop->error() && stop->error()->code() != ErrorCode::kPeerDied)
+                            throw *stop->error();
+                      });
 }
 
 }  // namespace internal
@@ -99,34 +122,32 @@ Future<MeshRef<T>> Context::find_mesh(const std::string& name, Nanoseconds withi
 template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> ActorRef<T>::call(Arguments&&... arguments) const {
-  WEFT_CHECK(address_, "an empty ActorRef is called");
   static_cast<void>(internal::check_one_result<Member>());
-  return future_of<ResultOf<Member>>(
-      system_->call(address_, internal::method_of<T, Member>(), within_,
-                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return future_of<ResultOf<Member>>(system().call(
+      address_, internal::method_of<T, Member>(), within_,
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 bool ActorRef<T>::tell(Arguments&&... arguments) const {
-  WEFT_CHECK(address_, "an empty ActorRef is called");
   static_cast<void>(internal::check_one_result<Member>());
-  return system_->tell(address_, internal::method_of<T, Member>(),
-                       internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+  return system().tell(
+      address_, internal::method_of<T, Member>(),
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>> ActorRef<T>::stream(
     Arguments&&... arguments) const {
-  WEFT_CHECK(address_, "an empty ActorRef is called");
   constexpr bool fits = !internal::CallCheck<T, Member>::value || kIsGenerator<Member>;
   static_assert(fits,
                 "stream() of one actor reads a generator, and this method has one result: use "
                 "call<&T::method>(...)");
-  return ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>>(
-      system_->stream({address_}, internal::method_of<T, Member>(), within_,
-                      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return ResultStream<ResultOf<Member>, Outcome<ResultOf<Member>>>(system().stream(
+      {address_}, internal::method_of<T, Member>(), within_,
+      internal::encode_arguments<Member>(nullptr, std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
@@ -136,17 +157,15 @@ ActorRef<T> Context::handle() const {
 
 template <typename T>
 Future<void> ActorRef<T>::stop() const {
-  WEFT_CHECK(address_, "an empty ActorRef is stopped");
-  return future_of<void>(system_->stop_actor(address_, within_));
+  return internal::future_of_ends({system().stop_actor(address_, within_)});
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 std::vector<std::shared_ptr<CallState>> MeshRef<T>::call_each(Arguments&&... arguments) const {
-  if (actors_.empty()) return {};
-  return system_->call_all(
+  return system().call_all(
       actors_, internal::method_of<T, Member>(), within_,
-      internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+      internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -167,6 +186,7 @@ Future<std::vector<Outcome<ResultOf<Member>>>> MeshRef<T>::call_collect(
 template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> MeshRef<T>::call_one(Arguments&&... arguments) const {
+  (void)system();
   if (size() != 1)
     throw_error(ErrorCode::kInvalidArgument,
                 "call_one on {}{}, which has {} actors; slice it down to one first", name_,
@@ -178,9 +198,9 @@ template <typename T>
 template <auto Member, typename... Arguments>
 void MeshRef<T>::tell(Arguments&&... arguments) const {
   static_cast<void>(internal::check_one_result<Member>());
-  if (actors_.empty()) return;
-  system_->tell_all(actors_, internal::method_of<T, Member>(),
-                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+  system().tell_all(
+      actors_, internal::method_of<T, Member>(),
+      internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -188,26 +208,28 @@ template <auto Member, typename Argument>
 Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
     const std::vector<Argument>& per_rank) const {
   static_cast<void>(internal::check_one_result<Member>());
+  System& of = system();
   if (per_rank.size() != actors_.size())
     throw_error(ErrorCode::kInvalidArgument,
                 "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
                 to_string(shape_), size());
   std::vector<std::vector<std::byte>> encoded;  // all before the first call: one may throw
+  MeshArguments context(of, actors_);
   for (std::size_t i = 0; i < per_rank.size(); ++i)
-    encoded.push_back(internal::encode_item<Member>(per_rank[i]));
-  WEFT_CHECK(system_, "an empty MeshRef is called");
+    encoded.push_back(internal::encode_item<Member>(context, per_rank[i]));
+  context.announce();
   return future_of_all<ResultOf<Member>>(
-      system_->call_each(actors_, internal::method_of<T, Member>(), within_, std::move(encoded)));
+      of.call_each(actors_, internal::method_of<T, Member>(), within_, std::move(encoded)));
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 ResultStream<ResultOf<Member>> MeshRef<T>::stream(Arguments&&... arguments) const {
   if constexpr (kIsGenerator<Member>) {
-    WEFT_CHECK(system_, "an empty MeshRef is called");
     return ResultStream<ResultOf<Member>>(
-        system_->stream(actors_, internal::method_of<T, Member>(), within_,
-                        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+        system().stream(actors_, internal::method_of<T, Member>(), within_,
+                        internal::encode_for_all<Member>(*system_, actors_,
+                                                         std::forward<Arguments>(arguments)...)));
   } else {
     return ResultStream<ResultOf<Member>>(
         CallStream::make(call_each<Member>(std::forward<Arguments>(arguments)...)));
@@ -224,16 +246,20 @@ ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options
     static_assert(fits,
                   "an item of map() is the only argument of the method, or a std::tuple of all its "
                   "arguments");
+    System& of = system();
     std::vector<std::vector<std::byte>> encoded;
+    MeshArguments context(*system_, actors_);
     if constexpr (fits)
       for (auto&& item : items)
-        encoded.push_back(internal::encode_item<Member>(std::forward<decltype(item)>(item)));
-    WEFT_CHECK(system_, "an empty MeshRef is called");
+        encoded.push_back(
+            internal::encode_item<Member>(context, std::forward<decltype(item)>(item)));
+    // Fewer items would not reach all actors.
+    if (encoded.size() >= actors_.size()) context.announce();
     constexpr System::Method method = internal::method_of<T, Member>();
     return ResultStream<ResultOf<Member>>(MapRun::start(
         {actors_, options, method.idempotent,
-         [system = system_, within = within_](const std::shared_ptr<const ActorAddress>& actor,
-                                              std::vector<std::byte>&& arguments) {
+         [system = &of, within = within_](const std::shared_ptr<const ActorAddress>& actor,
+                                          std::vector<std::byte>&& arguments) {
            return system->call(actor, internal::method_of<T, Member>(), within,
                                std::move(arguments));
          }},
@@ -246,8 +272,7 @@ ResultStream<ResultOf<Member>> MeshRef<T>::map(Items&& items, MapOptions options
 template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> MeshRef<T>::choose(Arguments&&... arguments) const {
-  WEFT_CHECK(system_, "an empty MeshRef is called");
-  return rank(static_cast<std::int64_t>(system_->less_loaded(actors_)))
+  return rank(static_cast<std::int64_t>(system().less_loaded(actors_)))
       .template call<Member>(std::forward<Arguments>(arguments)...);
 }
 
@@ -257,14 +282,14 @@ Future<ReducedOf<ResultOf<Member>, Operation>> MeshRef<T>::reduce(Operation,
                                                                   Arguments&&... arguments) const {
   using R = ResultOf<Member>;
   using Reduced = ReducedOf<R, Operation>;
-  WEFT_CHECK(system_, "an empty MeshRef is called");
   if constexpr (!internal::check_one_result<Member>()) {
     return Future<Reduced>(nullptr, nullptr);
   } else if constexpr (internal::is_reducible<T, Member, Operation>()) {
     constexpr ReduceOperation operation = internal::reduce_operation<Operation>();
-    auto calls = system_->call_all(
+    auto calls = system().call_all(
         actors_, internal::method_of<T, Member>(), within_,
-        internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...), operation);
+        internal::encode_for_all<Member>(*system_, actors_, std::forward<Arguments>(arguments)...),
+        operation);
     return Future<Reduced>(
         CallReduction::make(std::move(calls), operation, combine_of<T, Member>()),
         [](Pending& pending) -> Reduced {
@@ -282,25 +307,18 @@ Future<ReducedOf<ResultOf<Member>, Operation>> MeshRef<T>::reduce(Operation,
 template <typename T>
 template <typename Report>
 Future<std::vector<Outcome<Report>>> MeshRef<T>::reports() const {
+  System& of = system();
   std::vector<std::shared_ptr<CallState>> calls;
-  for (const auto& actor : actors_) calls.push_back(system_->ask_report(actor, within_));
+  for (const auto& actor : actors_) calls.push_back(of.ask_report(actor, within_));
   return future_of_each<Report>(std::move(calls));
 }
 
 template <typename T>
-void MeshRef<T>::stop() const {
-  stop(system_->options().default_deadline);
-}
-
-template <typename T>
-void MeshRef<T>::stop(Nanoseconds within) const {
-  std::vector<std::shared_ptr<CallState>> calls;
-  for (const auto& actor : actors_) calls.push_back(system_->stop_actor(actor, within));
-  if (on_actor_thread()) return;  // a handler must not block
-  for (const auto& call : calls) call->wait_until(TimePoint::max());
-  for (const auto& call : calls)
-    if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded)
-      throw *call->error();
+Future<void> MeshRef<T>::stop() const {
+  System& of = system();
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const auto& actor : actors_) stops.push_back(of.stop_actor(actor, within_));
+  return internal::future_of_ends(std::move(stops));
 }
 
 }  // namespace weft::actors

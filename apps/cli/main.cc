@@ -147,9 +147,11 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->required()
       ->type_name("HOST:PORT");
   command->add_option("--name", options.name, "Name of this host; default: its host name");
-  command->add_option("--devices", options.devices, "Devices to offer")
+  command
+      ->add_option("--devices", options.devices,
+                   "Devices to offer; 0: only actors without devices run here")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(0, 1024));
   command
       ->add_option("--cpus", options.cpus,
                    "Processors for actors that need some; default: those that this process may use")

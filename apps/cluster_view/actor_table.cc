@@ -24,7 +24,7 @@ constexpr std::size_t kShortestColumn = 10;
 using Cells = std::array<std::string, kColumns>;
 using Widths = std::array<std::size_t, kColumns>;
 
-bool is_dead(const ActorStatus& actor) { return actor.state == "dead"; }
+bool is_dead(const ActorStatus& actor) { return actor.state == "dead" || actor.state == "ended"; }
 
 /// Shortens a text in its middle: "example..counter".
 std::string shortened(const std::string& text, std::size_t width) {

@@ -1,5 +1,6 @@
 // Finds the first lines with a word in the texts of the folder `texts`, where the program is
-// started. A reader gives its lines as it finds them, and stops when nobody takes more.
+// started. Hosts must see that folder at the same path. A reader gives its lines as it finds them,
+// and stops when nobody takes more.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // done. A team also stops with its manager.
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,9 @@ struct Manager {
   explicit Manager(Context& own) : context(own) {}
   /// Counts the primes below `limit` with as many actors as `size` says.
   task<int> count_primes(std::string job, int limit, int size) {
+    const std::string name = context.place().mesh + "-" + job;  // Unique in the run.
     auto spawning =
-        context.spawn<PrimeCounter>(job, {{"worker", size}}, {.on_failure = one_for_one});
+        context.spawn<PrimeCounter>(name, {{"worker", size}}, {.on_failure = one_for_one});
     const auto team = co_await spawning;
     std::vector<std::tuple<int, int>> parts;
     for (int begin = 0; begin < limit; begin += 1000) parts.emplace_back(begin, begin + 1000);

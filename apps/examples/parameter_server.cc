@@ -36,7 +36,8 @@ struct Worker {
     for (int step = 0; step < steps; ++step) {
       const Line line = co_await server.call<&Server::pull>();
       const double error = line.slope * x + line.offset - (3 * x + 1);
-      co_await server.call<&Server::push>(Line{2 * error * x, 2 * error});
+      const Line gradient{2 * error * x, 2 * error};
+      co_await server.call<&Server::push>(gradient);
     }
   }
   static constexpr auto endpoints = interface<"examples.worker", 1>(on<&Worker::train>("train"));

@@ -1,5 +1,5 @@
-// Counts the words of the texts in the folder `texts`, where the program is started. Each worker
-// counts those of its files, and reduce() merges the counts.
+// Counts the words of the texts in the folder `texts`, where the program is started. Hosts must see
+// that folder at the same path. Each worker counts those of its files, and reduce() merges them.
 #include <fmt/format.h>
 
 #include <algorithm>

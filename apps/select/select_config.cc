@@ -322,6 +322,10 @@ SelectConfig read_select(const ConfigDocument& document) {
       config.scratch = scratch->as_path();
     else config.scratch = std::filesystem::absolute("scratch");
   });
+  if (config.num_workers() == 0 && !root.is_outline())
+    root.at("cluster").record_problem(
+        "cluster.hosts: the hosts that are no spares have no devices; a selection needs at least "
+        "one, such as {name: worker0, devices: 1}");
   root.finish();
   return config;
 }

@@ -24,6 +24,19 @@ std::string_view to_string(ErrorCode code) {
   return "unknown error";
 }
 
+std::string_view to_string(CallProgress progress) {
+  switch (progress) {
+    case CallProgress::kNoCall: return "was not made";
+    case CallProgress::kNotSent: return "had not been sent";
+    case CallProgress::kNotStarted: return "had not been started";
+    case CallProgress::kMayHaveStarted: return "had been sent; whether it ran is unknown";
+    case CallProgress::kStarted: return "had given values and did not end";
+    case CallProgress::kFailed: return "had failed";
+    case CallProgress::kReplyLost: return "had run, and its result was lost";
+  }
+  return "has an unknown progress";
+}
+
 std::string Error::describe() const {
   std::string text = fmt::format("{}: {}", to_string(code_), message_);
   std::string context;

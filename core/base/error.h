@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -39,11 +40,28 @@ constexpr bool is_error_code(int code) {
 /// Returns "invalid argument", "peer died", ...
 std::string_view to_string(ErrorCode code);
 
+/// Progress of a failed call, as its caller knows it. Repeat a call that must not run twice only
+/// after kNotSent and kNotStarted.
+enum class CallProgress : std::uint8_t {
+  kNoCall,          ///< The error is not that of a call.
+  kNotSent,         ///< The call has not left the caller's process.
+  kNotStarted,      ///< The actor's process has refused it: its handler has not begun.
+  kMayHaveStarted,  ///< The call was sent. No reply came.
+  kStarted,         ///< The generator has given values. Its end is unknown.
+  kFailed,          ///< The handler has ended with this error.
+  kReplyLost,       ///< The handler has returned. Its result could not be sent or read.
+};
+
+/// Returns "had not been sent", "had been sent; whether it ran is unknown", ...: the end of a
+/// sentence about a call.
+std::string_view to_string(CallProgress progress);
+
 /// The only exception type of Weft. Thrown inside a process; sent as a value between processes.
 ///
 /// `what()` is the message alone, written for its reader: what happened, where, and what to do.
 /// `where` is a place (file:line:column of a configuration, a step, a function). `node` and `actor`
-/// name the process that raised the error; both are empty if it is this process.
+/// name the process that raised the error; both are empty if it is this process. `progress` tells
+/// the caller of an actor whether the call can have run. It is not sent to other processes.
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -53,6 +71,7 @@ class Error : public std::exception {
   const std::string& where() const { return where_; }
   const std::string& node() const { return node_; }
   const std::string& actor() const { return actor_; }
+  CallProgress progress() const { return progress_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
   Error at(std::string where) && {
@@ -65,17 +84,23 @@ class Error : public std::exception {
     return std::move(*this);
   }
 
+  Error with(CallProgress progress) && {
+    progress_ = progress;
+    return std::move(*this);
+  }
+
   /// Returns "peer died: <message> (at <where>; from <actor> on <node>)". Omits empty parts, and
   /// the node if it has the same name as the actor.
   std::string describe() const;
 
   friend bool operator==(const Error& a, const Error& b) {
     return a.code_ == b.code_ && a.message_ == b.message_ && a.where_ == b.where_ &&
-           a.node_ == b.node_ && a.actor_ == b.actor_;
+           a.node_ == b.node_ && a.actor_ == b.actor_ && a.progress_ == b.progress_;
   }
 
  private:
   ErrorCode code_;
+  CallProgress progress_ = CallProgress::kNoCall;
   std::string message_;
   std::string where_;
   std::string node_;

@@ -15,10 +15,21 @@ namespace weft {
 static_assert(std::endian::native == std::endian::little,
               "the wire format is little-endian; add byte swaps here for other machines");
 
+/// Object that sees values of some types while they are encoded, such as references to large data.
+/// Each user of the codec that has such types derives its own.
+class EncodeContext {
+ public:
+  EncodeContext() = default;
+  virtual ~EncodeContext() = default;
+  EncodeContext(const EncodeContext&) = delete;
+  EncodeContext& operator=(const EncodeContext&) = delete;
+};
+
 /// Buffer to which values are appended. Not thread-safe.
 class ByteWriter final {
  public:
   ByteWriter() = default;
+  explicit ByteWriter(EncodeContext* context) : context_(context) {}
   explicit ByteWriter(std::size_t reserve_bytes) { bytes_.reserve(reserve_bytes); }
 
   template <typename T>
@@ -31,6 +42,8 @@ class ByteWriter final {
   void write_bytes(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
+  /// Returns the object that sees the encoded values; null if there is none.
+  EncodeContext* context() const { return context_; }
   /// Writes a 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
   void write_count(std::size_t count);
 
@@ -42,6 +55,7 @@ class ByteWriter final {
 
  private:
   std::vector<std::byte> bytes_;
+  EncodeContext* context_ = nullptr;
 };
 
 /// Object to which decoded values belong, for types such as handles of actors. Each user of the

@@ -59,9 +59,10 @@ T read_value(ByteReader& reader) {
   return codec<T>::read(reader);
 }
 
+/// `context`: see ByteWriter::context().
 template <typename T>
-std::vector<std::byte> encode(const T& value) {
-  ByteWriter writer;
+std::vector<std::byte> encode(const T& value, EncodeContext* context = nullptr) {
+  ByteWriter writer(context);
   codec<T>::write(writer, value);
   return std::move(writer).take();
 }

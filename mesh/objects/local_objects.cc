@@ -1,5 +1,6 @@
 #include "mesh/objects/local_objects.h"
 
+#include <mutex>
 #include <utility>
 
 #include "actors/call/first_of.h"
@@ -134,9 +135,10 @@ void LocalObjects::release(const ObjectId& id) {
   poster_->post([store = store_, id] { store->release(id); });
 }
 
-void LocalObjects::unmapped(const ObjectId& id, const actors::ProcessRef& holder) {
+void LocalObjects::unmapped(const ObjectId& id, const actors::ProcessRef& holder,
+                            std::uint64_t mapping) {
   const std::lock_guard lock(mutex_);
-  poster_->post([store = store_, id, holder] { store->unmapped(id, holder); });
+  poster_->post([store = store_, id, holder, mapping] { store->unmapped(id, holder, mapping); });
 }
 
 }  // namespace weft::mesh

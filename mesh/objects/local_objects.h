@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "actors/call/pending.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
+#include "core/base/thread.h"
 #include "mesh/objects/object_memory.h"
 #include "mesh/objects/object_messages.h"
 #include "mesh/objects/object_ref.h"
@@ -74,7 +74,7 @@ class ObjectRequest final : public actors::Pending {
   std::shared_ptr<const ObjectOwnership> ownership_;
   std::shared_ptr<const ObjectMapping> mapping_;
   std::optional<Error> error_;
-  std::mutex mutex_;                         // guards call_
+  Mutex mutex_;                              // guards call_
   std::weak_ptr<actors::CallState> call_{};  // the call holds this request
 };
 
@@ -97,8 +97,8 @@ class LocalObjects final : public std::enable_shared_from_this<LocalObjects> {
                              const std::vector<actors::ProcessRef>& processes, Nanoseconds within);
   /// Tells the store that the owner has dropped an object.
   void release(const ObjectId& id);
-  /// Tells the store that this process does not read an object any more.
-  void unmapped(const ObjectId& id, const actors::ProcessRef& holder);
+  /// Tells the store that this process does not read an object any more. See ObjectStore::unmapped.
+  void unmapped(const ObjectId& id, const actors::ProcessRef& holder, std::uint64_t mapping);
 
   // Used by the store.
   std::shared_ptr<ObjectRequest> take(std::uint64_t ticket);
@@ -112,7 +112,7 @@ class LocalObjects final : public std::enable_shared_from_this<LocalObjects> {
                 const actors::Future<void>& future);
 
   actors::System& system_;
-  std::mutex mutex_;  // guards the members below
+  Mutex mutex_;  // guards the members below
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, std::shared_ptr<ObjectRequest>> requests_;
   ObjectStore* store_ = nullptr;

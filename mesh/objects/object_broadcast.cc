@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/system/mesh_arguments.h"
 #include "mesh/objects/object_store.h"
 #include "mesh/objects/transfer_end.h"
 #include "transfer/reshard/plan.h"
@@ -28,8 +29,16 @@ transfer::ReshardTask task_of(std::uint64_t bytes, std::size_t members) {
   return {{DType::kU8, shape}, {shape, {{transfer::DeviceId(0), all}}}, destination};
 }
 
+/// Announced broadcasts that a process runs at a time. Readers of further objects pull.
+constexpr std::size_t kMostAnnounced = 4;
+/// Bytes from which an object is brought to several hosts by a broadcast without a request. Below,
+/// the calls of a broadcast take longer than the bytes.
+constexpr std::uint64_t kSmallestAnnounced = 1024 * 1024;
+
 [[noreturn]] void throw_dropped(const ObjectDescription& object) {
-  throw_error(ErrorCode::kNotFound, "{} does not exist any more: its owner has dropped it",
+  throw_error(ErrorCode::kNotFound,
+              "{} does not exist any more: its owner has dropped it; keep its OwnedObject until "
+              "all readers have it",
               describe(object));
 }
 
@@ -54,20 +63,52 @@ struct ObjectStore::Member {
   actors::ProcessRef process;
   std::string host;
   DataPlaneHello hello = {};
-  bool lives = true;    ///< False if it is left out.
+  bool lives = true;    ///< False if it takes no part any more.
   bool has_it = false;  ///< True if it needs no copy.
 };
 
 /// Object that comes by a broadcast.
 struct ObjectStore::Arriving {
-  Arriving(ObjectStore& store, CopyPtr arriving)
-      : opening(store.opening_, arriving->object.id),
-        use(*store.copies_, arriving),
-        copy(std::move(arriving)) {}
-  const Opening opening;
+  Arriving(ObjectCopies& copies, CopyPtr arriving)
+      : use(copies, arriving), copy(std::move(arriving)) {}
   const CopyUse use;
   const CopyPtr copy;
 };
+
+ObjectStore::CopyPtr ObjectStore::copy_of(const Arriving& arriving) { return arriving.copy; }
+
+/// Lets readers in some processes wait while a broadcast to them is arranged.
+class ObjectStore::Expecting final {
+ public:
+  Expecting(ObjectStore& store, const ObjectId& id,
+            const std::vector<actors::ProcessRef>& processes)
+      : store_(store), id_(id), processes_(processes) {
+    store.directory_.expect(id, processes);
+  }
+  ~Expecting() {
+    store_.directory_.expect_ends(id_, processes_);
+    store_.directory_changes_.notify();
+  }
+  Expecting(const Expecting&) = delete;
+  Expecting& operator=(const Expecting&) = delete;
+
+ private:
+  ObjectStore& store_;
+  const ObjectId id_;
+  const std::vector<actors::ProcessRef> processes_;
+};
+
+void add_to_arguments(const ObjectDescription& object, EncodeContext& context) {
+  auto* const arguments = dynamic_cast<actors::MeshArguments*>(&context);
+  if (arguments == nullptr || object.bytes < kSmallestAnnounced) return;
+  arguments->add(
+      {object.id.owner.value(), object.id.number},
+      [object](actors::System& system, const std::vector<actors::ProcessRef>& receivers) {
+        // If it does not arrive, the readers pull.
+        static_cast<void>(system.named<ObjectStore>(object.owner, actors::kObjectStoreName)
+                              .tell<&ObjectStore::announce>(object, receivers));
+      });
+}
 
 actors::task<std::vector<ObjectStore::Member>> ObjectStore::find_members(
     ObjectDescription object, std::vector<actors::ProcessRef> processes) {
@@ -77,17 +118,22 @@ actors::task<std::vector<ObjectStore::Member>> ObjectStore::find_members(
   std::vector<Member> members;
   std::set<std::string> hosts;
   bool any = false;
+  std::optional<Error> loss;
   for (auto& each : asked) {
     try {
       const StoreStatus status = co_await each;
       any = true;
       if (!directory_.has_copy(object.id, status.host) && hosts.insert(status.host).second)
         members.push_back({status.process, status.host});
-    } catch (const Error&) {
+    } catch (const Error& error) {
       // Otherwise this process has no store, or has ended.
       if (context_.stop_token().stop_requested()) throw;
+      if (error.code() != ErrorCode::kNotFound) loss = error;
     }
   }
+  if (!any && loss)
+    throw_error(ErrorCode::kUnavailable, "{} cannot be shared: no process of the mesh answers: {}",
+                describe(object), loss->message());
   if (!any && !processes.empty())
     throw_error(ErrorCode::kFailedPrecondition,
                 "{} cannot be shared: no actor of the mesh has a mesh::Objects; make one in its "
@@ -98,9 +144,35 @@ actors::task<std::vector<ObjectStore::Member>> ObjectStore::find_members(
 
 actors::task<void> ObjectStore::share(ObjectDescription object,
                                       std::vector<actors::ProcessRef> processes) {
+  auto sharing = share_with(std::move(object), std::move(processes), Claim::kNeeded);
+  co_await sharing;
+}
+
+actors::task<void> ObjectStore::announce(ObjectDescription object,
+                                         std::vector<actors::ProcessRef> processes) {
+  processes = directory_.add_audience(object.id, processes);
+  if (processes.size() < 2) co_return;
+  while (announced_broadcasts_ == kMostAnnounced)
+    co_await announced_broadcast_ended_.next(context_);
+  ++announced_broadcasts_;
+  try {
+    auto sharing = share_with(object, std::move(processes), Claim::kAhead);
+    co_await sharing;
+  } catch (const Error& error) {
+    context_.log().info("{}: {} is not sent ahead to the readers of a call, so they pull it: {}",
+                        context_.name(), describe(object), error.message());
+  }
+  --announced_broadcasts_;
+  announced_broadcast_ended_.notify();
+}
+
+actors::task<void> ObjectStore::share_with(ObjectDescription object,
+                                           std::vector<actors::ProcessRef> processes, Claim claim) {
   const auto copy = copies_->find(object.id);
   if (!copy || copy->dropped || !directory_.has_readers(object.id)) throw_dropped(object);
   const CopyUse use(*copies_, copy);
+  std::optional<Expecting> expecting;
+  expecting.emplace(*this, object.id, processes);
   auto loaded = copies_->load(copy);
   co_await loaded;
   auto found = find_members(object, std::move(processes));
@@ -109,45 +181,46 @@ actors::task<void> ObjectStore::share(ObjectDescription object,
   // Other handlers have run meanwhile.
   std::erase_if(members,
                 [&](const Member& each) { return directory_.has_copy(object.id, each.host); });
-  for (const Member& each : members) directory_.add_receiver(object.id, each.process, each.host);
+  // A plan for one host is no better than a pull.
+  if (claim == Claim::kAhead && members.size() < 2) members.clear();
+  const std::uint64_t number = kBroadcastFlag | ++last_broadcast_;
+  for (const Member& each : members)
+    directory_.add_receiver(object.id, each.process, each.host, number);
+  expecting.reset();
   std::optional<Error> failure;
   try {
-    auto done = broadcast_to(copy, members);
+    auto done = broadcast_to(copy, members, number, claim);
     co_await done;
   } catch (const Error& error) {
     failure = error;
   }
   // No await from here on: this handler may be cancelled already.
   for (const Member& each : members) {
-    if (each.has_it) continue;
-    const bool complete =
-        each.lives && !failure && is_connected(each.process) && directory_.contains(object.id);
+    if (each.has_it) directory_.received(object.id, each.process.id, number);
+    if (!each.lives) continue;
+    const bool complete = !failure && is_connected(each.process) && directory_.contains(object.id);
     tell(each.process,
-         complete ? Notice::Kind::kBroadcastComplete : Notice::Kind::kBroadcastAbandoned,
-         object.id);
-    directory_.not_received(object.id, each.process.id);
-    if (complete) directory_.add_copy(object.id, each.process, each.host);
+         complete ? Notice::Kind::kBroadcastComplete : Notice::Kind::kBroadcastAbandoned, object.id,
+         number);
+    if (complete) directory_.received(object.id, each.process.id, number);
+    else directory_.not_received(object.id, each.process.id, number);
   }
   directory_changes_.notify();
   finish_drops();
   if (failure) throw Error(*failure);
 }
 
-actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& members) {
+actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& members,
+                                             std::uint64_t number, Claim claim) {
   if (members.empty()) co_return;
   open_data_plane();
   CallGroup<BroadcastReady> beginning;
   for (const Member& each : members)
     beginning.calls.push_back(store_of(each.process)
                                   .within(actors::kNoDeadline)
-                                  .call<&ObjectStore::begin_broadcast>(copy->object));
+                                  .call<&ObjectStore::begin_broadcast>(BroadcastStart{
+                                      copy->object, number, claim == Claim::kAhead}));
   std::vector<transfer::DeviceId> dead;
-  const auto lose = [&](std::size_t i, const Error& why) {
-    members[i].lives = false;
-    dead.push_back(transfer::DeviceId(static_cast<std::uint32_t>(i + 1)));
-    context_.log().info("{}: {} does not receive {}: {}", context_.name(), members[i].process.name,
-                        describe(copy->object), why.message());
-  };
   for (std::size_t i = 0; i < members.size(); ++i) {
     try {
       auto& begun = beginning.calls[i];
@@ -162,10 +235,12 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
       transfer_.connect(members[i].process.id, members[i].hello);
     } catch (const Error& error) {
       if (context_.stop_token().stop_requested()) throw;
-      lose(i, error);
+      leave_out(members[i], copy->object, number, error);
+      dead.push_back(transfer::DeviceId(static_cast<std::uint32_t>(i + 1)));
     }
   }
   if (copy->object.bytes == 0) co_return;
+  ++broadcasts_;
   const auto topology = transfer::Topology::dense(std::vector<int>(members.size() + 1, 1));
   const auto network = transfer::Network::uniform(members.size() + 1, kLinkRate);
   const transfer::ReshardPlan whole =
@@ -175,7 +250,7 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
   transfer::ReshardPlan plan = dead.empty() ? whole : repair.plan(dead, network);
   // Each round completes, or loses a member, or fails for another reason, at most so often.
   for (std::size_t round = 0; round < members.size() + 3 && !plan.flows.empty(); ++round) {
-    auto executed = execute_plan(copy, members, plan);
+    auto executed = execute_plan(copy, members, plan, number);
     const auto landed = co_await executed;
     dead.clear();
     for (std::uint32_t i = 0; i < members.size(); ++i)
@@ -189,7 +264,8 @@ actors::task<void> ObjectStore::broadcast_to(CopyPtr copy, std::vector<Member>& 
 }
 
 actors::task<std::vector<transfer::LandedReport>> ObjectStore::execute_plan(
-    const CopyPtr& copy, std::vector<Member>& members, const transfer::ReshardPlan& plan) {
+    const CopyPtr& copy, std::vector<Member>& members, const transfer::ReshardPlan& plan,
+    std::uint64_t number) {
   // The planned devices are numbered from 0; the wire knows them by other ids.
   const DataPlaneHello own = open_data_plane();
   const auto process_of = [&](transfer::DeviceId device) {
@@ -240,34 +316,46 @@ actors::task<std::vector<transfer::LandedReport>> ObjectStore::execute_plan(
                         ended.problem.empty() ? all_chunks(device) : std::move(ended.landed)});
     } catch (const Error& error) {
       if (context_.stop_token().stop_requested()) throw;
-      members[i].lives = false;
-      context_.log().info("{}: {} is left out of the copies of {}: {}", context_.name(),
-                          members[i].process.name, describe(copy->object), error.message());
+      leave_out(members[i], copy->object, number, error);
     }
   }
   co_return landed;
 }
 
-actors::task<BroadcastReady> ObjectStore::begin_broadcast(ObjectDescription object) {
+void ObjectStore::leave_out(Member& member, const ObjectDescription& object, std::uint64_t number,
+                            const Error& why) {
+  context_.log().info("{}: {} is left out of the broadcast of {}: {}", context_.name(),
+                      member.process.name, describe(object), why.message());
+  member.lives = false;
+  // The readers there need not wait for the others.
+  tell(member.process, Notice::Kind::kBroadcastAbandoned, object.id, number);
+  directory_.not_received(object.id, member.process.id, number);
+  directory_changes_.notify();
+}
+
+actors::task<BroadcastReady> ObjectStore::begin_broadcast(BroadcastStart start) {
+  const ObjectDescription& object = start.object;
   const actors::ProcessRef owner = context_.caller();
-  auto alone = wait_until_nobody_opens(object.id);
+  auto alone = wait_until_nobody_opens(object.id, false);
   co_await alone;
   // The end of the broadcast, or the loss of its owner, may have come before.
   check_caller(owner);
   if (const auto known = copies_->find(object.id); known && known->complete && !known->dropped)
     co_return BroadcastReady{true};
   const auto copy = std::make_shared<ObjectCopy>(object);
-  arriving_[object.id] = std::make_shared<Arriving>(*this, copy);
+  copy->attempt = start.number;
+  copy->unread = true;
+  arriving_[object.id] = std::make_shared<Arriving>(*copies_, copy);
   copies_->insert(copy);
   std::optional<Error> failure;
   try {
-    auto allocated = copies_->allocate(copy);
+    auto allocated = copies_->allocate(copy, start.ahead ? Claim::kAhead : Claim::kNeeded);
     co_await allocated;
   } catch (const Error& error) {
     failure = error;
   }
   if (failure) {
-    end_broadcast(object.id, false);
+    end_broadcast(object.id, start.number, false);
     throw Error(*failure);
   }
   co_return BroadcastReady{false, open_data_plane()};
@@ -309,9 +397,11 @@ actors::task<BroadcastReport> ObjectStore::take_part(BroadcastPart part,
   co_return BroadcastReport{end->outcome.error().message(), *landed};
 }
 
-void ObjectStore::end_broadcast(const ObjectId& id, bool complete) {
-  const auto ended = arriving_.extract(id);
-  if (ended.empty()) return;
+void ObjectStore::end_broadcast(const ObjectId& id, std::optional<std::uint64_t> number,
+                                bool complete) {
+  const auto known = arriving_.find(id);
+  if (known == arriving_.end() || (number && known->second->copy->attempt != *number)) return;
+  const auto ended = arriving_.extract(known);
   ObjectCopy& copy = *ended.mapped()->copy;
   if (complete && copy.memory) {
     copy.landed = copy.object.bytes;

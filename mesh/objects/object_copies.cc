@@ -49,11 +49,12 @@ void Changes::notify() {
 }
 
 ObjectCopies::ObjectCopies(actors::Context& context, std::shared_ptr<HostBudget> budget,
-                           std::filesystem::path folder, std::string prefix)
+                           std::filesystem::path folder, std::string prefix, Evicted on_evicted)
     : context_(context),
       budget_(std::move(budget)),
       folder_(std::move(folder)),
-      prefix_(std::move(prefix)) {}
+      prefix_(std::move(prefix)),
+      on_evicted_(std::move(on_evicted)) {}
 
 std::shared_ptr<ObjectCopy> ObjectCopies::find(const ObjectId& id) const {
   const auto found = copies_.find(id);
@@ -87,6 +88,12 @@ std::shared_ptr<ObjectMemory> ObjectCopies::new_memory(const ObjectDescription& 
 }
 
 void ObjectCopies::throw_no_room(const ObjectDescription& object, const std::string& disk) const {
+  if (object.bytes > budget_->limit())
+    throw_error(ErrorCode::kResourceExhausted,
+                "{} takes {}, and could not be read: all objects of the host of {} may take {} of "
+                "memory (cluster.objects); raise cluster.objects, or put it in parts",
+                describe(object), format_bytes(object.bytes), context_.system().self().name,
+                format_bytes(budget_->limit()));
   throw_error(ErrorCode::kResourceExhausted,
               "{} takes {}, and the objects of a host may take {} of memory (cluster.objects), of "
               "which {} are in use, {} of them by {}; destroy Mapped views and OwnedObjects, or "
@@ -97,19 +104,38 @@ void ObjectCopies::throw_no_room(const ObjectDescription& object, const std::str
               disk.empty() ? "" : "; the disk has no room either: ", disk);
 }
 
-std::shared_ptr<ObjectCopy> ObjectCopies::least_recently_used() const {
+bool ObjectCopies::is_original(const ObjectCopy& copy) const {
+  return copy.backup || copy.object.id.owner == context_.system().self().id;
+}
+
+template <typename Condition>
+std::shared_ptr<ObjectCopy> ObjectCopies::least_recently_used(Condition condition) const {
   std::shared_ptr<ObjectCopy> oldest;
   for (const auto& [id, copy] : copies_)
-    if (copy->complete && copy->memory && !copy->busy && !copy->in_use() &&
-        (!oldest || copy->last_use < oldest->last_use))
+    if (copy->complete && copy->memory && !copy->busy && !copy->in_use() && condition(*copy) &&
+        (!oldest ||
+         std::pair(copy->unread, copy->last_use) < std::pair(oldest->unread, oldest->last_use)))
       oldest = copy;
   return oldest;
 }
 
-actors::task<bool> ObjectCopies::make_room(const ObjectDescription& object) {
+bool ObjectCopies::evict(Claim claim) {
+  const auto oldest = least_recently_used([&](const ObjectCopy& copy) {
+    return !is_original(copy) && (claim == Claim::kNeeded || !copy.unread);
+  });
+  if (!oldest) return false;
+  copies_.erase(oldest->object.id);
+  on_evicted_(*oldest);
+  return true;
+}
+
+actors::task<bool> ObjectCopies::make_room(const ObjectDescription& object, Claim claim) {
   if (object.bytes > budget_->limit()) throw_no_room(object, "");
   while (!budget_->reserve(object.bytes)) {
-    const auto oldest = least_recently_used();
+    if (evict(claim)) continue;
+    if (claim == Claim::kAhead) co_return false;
+    const auto oldest =
+        least_recently_used([this](const ObjectCopy& copy) { return is_original(copy); });
     if (!oldest && spilling_ == 0) co_return false;
     if (!oldest) {
       co_await room_.next(context_);
@@ -129,31 +155,35 @@ actors::task<bool> ObjectCopies::make_room(const ObjectDescription& object) {
 }
 
 actors::task<void> ObjectCopies::spill(std::shared_ptr<ObjectCopy> copy) {
-  const auto file = std::make_shared<std::shared_ptr<const SpilledObject>>();
-  auto memory = copy->memory;
-  std::optional<Error> failure;
   copy->busy = true;
   ++spilling_;
-  try {
-    auto running =
-        work_.run(context_, "weft-spill", [file, memory, path = next_path(copy->object)]() mutable {
-          *file = std::make_shared<SpilledObject>(path, memory->bytes());
-          memory.reset();  // before the handler looks for room
-        });
-    co_await running;
-  } catch (const Error& error) {
-    failure = error;
-  }
-  copy->busy = false;
+  // The write ends by itself: its handler may be cancelled.
+  auto running =
+      work_.run(context_, "weft-spill",
+                [this, copy, poster = context_.poster(), path = next_path(copy->object)] {
+                  std::shared_ptr<const SpilledObject> file;
+                  std::optional<Error> failure;
+                  try {
+                    file = std::make_shared<SpilledObject>(path, copy->memory->bytes());
+                  } catch (const Error& error) {
+                    failure = error;
+                  }
+                  poster.post([this, copy, file] { end_spill(*copy, file); });
+                  if (failure) throw Error(*failure);
+                });
+  co_await running;
+  while (copy->busy) co_await copy->changes.next(context_);
+}
+
+void ObjectCopies::end_spill(ObjectCopy& copy, const std::shared_ptr<const SpilledObject>& file) {
+  copy.busy = false;
   --spilling_;
-  if (!failure && !copy->in_use()) {
-    copy->spilled = *file;
-    memory.reset();
-    copy->memory.reset();
+  if (file && !copy.in_use()) {
+    copy.spilled = file;
+    copy.memory.reset();
   }
-  copy->changes.notify();
+  copy.changes.notify();
   sweep();
-  if (failure) throw Error(*failure);
 }
 
 actors::task<void> ObjectCopies::fill(std::shared_ptr<ObjectCopy> copy,
@@ -194,8 +224,8 @@ actors::task<void> ObjectCopies::fill(std::shared_ptr<ObjectCopy> copy,
   touch(*copy);
 }
 
-actors::task<void> ObjectCopies::allocate(std::shared_ptr<ObjectCopy> copy) {
-  auto making = make_room(copy->object);
+actors::task<void> ObjectCopies::allocate(std::shared_ptr<ObjectCopy> copy, Claim claim) {
+  auto making = make_room(copy->object, claim);
   const bool has_room = co_await making;
   if (!has_room) throw_no_room(copy->object, "");
   const auto memory = std::make_shared<std::shared_ptr<ObjectMemory>>();
@@ -211,27 +241,46 @@ actors::task<void> ObjectCopies::load(std::shared_ptr<ObjectCopy> copy) {
   while (copy->busy) co_await copy->changes.next(context_);
   if (copy->memory) co_return;
   copy->busy = true;
-  const auto memory = std::make_shared<std::shared_ptr<ObjectMemory>>();
   std::optional<Error> failure;
   try {
     auto making = make_room(copy->object);
     const bool has_room = co_await making;
     if (!has_room) throw_no_room(copy->object, "");
-    auto running = work_.run(context_, "weft-get",
-                             [this, memory, file = copy->spilled, object = copy->object] {
-                               *memory = new_memory(object);
-                               file->read((*memory)->writable());
-                               (*memory)->seal();
-                             });
-    co_await running;
-    copy->memory = std::move(*memory);
-    copy->spilled.reset();
   } catch (const Error& error) {
     failure = error;
   }
-  copy->busy = false;
-  copy->changes.notify();
-  if (failure) throw Error(*failure);
+  if (failure) {
+    end_load(*copy, nullptr);
+    throw Error(*failure);
+  }
+  // The read ends by itself, as in spill().
+  auto running = work_.run(context_, "weft-get",
+                           [this, copy, poster = context_.poster(), file = copy->spilled] {
+                             std::shared_ptr<ObjectMemory> memory;
+                             std::optional<Error> problem;
+                             try {
+                               memory = new_memory(copy->object);
+                               file->read(memory->writable());
+                               memory->seal();
+                             } catch (const Error& error) {
+                               memory.reset();
+                               problem = error;
+                             }
+                             poster.post([this, copy, memory] { end_load(*copy, memory); });
+                             if (problem) throw Error(*problem);
+                           });
+  co_await running;
+  while (copy->busy) co_await copy->changes.next(context_);
+}
+
+void ObjectCopies::end_load(ObjectCopy& copy, const std::shared_ptr<ObjectMemory>& memory) {
+  copy.busy = false;
+  if (memory) {
+    copy.memory = memory;
+    copy.spilled.reset();
+  }
+  copy.changes.notify();
+  sweep();
 }
 
 }  // namespace weft::mesh

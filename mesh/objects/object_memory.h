@@ -51,6 +51,7 @@ class ObjectMemory final {
  private:
   /// `promised`: bytes that the host's processes have still to write, these included.
   void allocate(const ObjectId& id, std::uint64_t promised);
+  void create_file(std::uint64_t file_bytes);
 
   const std::uint64_t bytes_;
   const std::shared_ptr<HostBudget> budget_;  // shared with the copies of the process

@@ -17,6 +17,9 @@ namespace weft::mesh {
 
 // Messages between the object stores of processes.
 
+/// Flag of the numbers of broadcasts, by which they differ from a reader's attempts.
+inline constexpr std::uint64_t kBroadcastFlag = std::uint64_t{1} << 63;
+
 /// Request for an object, to the store that knows where its copies are.
 struct LocateRequest {
   ObjectDescription object;
@@ -33,7 +36,8 @@ struct LocateRequest {
 
 /// Answer to a LocateRequest.
 struct LocateReply {
-  /// kMap: `holder`, on the reader's host, has the object in memory. kPull: the reader gets a copy
+  /// kMap: `holder`, on the reader's host or the reader itself, has the object. kPull: the reader
+  /// gets a copy
   /// from `holder`, for its host, and reports when it has it.
   enum class Action : std::uint8_t { kMap, kPull };
   Action action = Action::kMap;
@@ -42,21 +46,23 @@ struct LocateReply {
   static constexpr auto fields = weft::fields(&LocateReply::action, &LocateReply::holder);
 };
 
-/// What a store tells another one without waiting for an answer.
+/// Message of a store to another one that needs no answer.
 struct Notice {
   enum class Kind : std::uint8_t {
-    kReceived,            ///< The sender has a complete copy.
-    kNotReceived,         ///< The sender's attempt has failed, or was cancelled.
-    kReaderDone,          ///< The sender does not map the receiver's copy any more.
-    kDropped,             ///< The owner has dropped the object.
-    kBroadcastComplete,   ///< The object has arrived by a broadcast.
+    kReceived,           ///< The sender has a complete copy.
+    kNotReceived,        ///< The sender's attempt has failed or was cancelled, or its copy is gone.
+    kReaderDone,         ///< The sender does not map the receiver's copy any more.
+    kDropped,            ///< The owner has dropped the object.
+    kBroadcastComplete,  ///< The object has arrived by a broadcast.
     kBroadcastAbandoned,  ///< The broadcast of the object has ended early.
   };
   Kind kind = Kind::kReceived;
   ObjectId object;
-  std::uint64_t attempt = 0;  ///< kReceived, kNotReceived: as in the LocateRequest.
+  /// kReceived, kNotReceived: as in the LocateRequest, or number of the broadcast. kReaderDone:
+  /// number of the mapping. kBroadcastComplete, kBroadcastAbandoned: number of the broadcast.
+  std::uint64_t number = 0;
 
-  static constexpr auto fields = weft::fields(&Notice::kind, &Notice::object, &Notice::attempt);
+  static constexpr auto fields = weft::fields(&Notice::kind, &Notice::object, &Notice::number);
 };
 
 /// Address of a process on the data plane of objects.
@@ -80,6 +86,16 @@ struct SendRequest {
   static constexpr auto fields =
       weft::fields(&SendRequest::object, &SendRequest::offset, &SendRequest::bytes,
                    &SendRequest::receiver, &SendRequest::transfer);
+};
+
+/// Request to get ready to receive an object by a broadcast.
+struct BroadcastStart {
+  ObjectDescription object;
+  std::uint64_t number = 0;  ///< Number of the broadcast at its owner, with kBroadcastFlag.
+  bool ahead = false;  ///< True if readers are expected but have not asked: see Claim::kAhead.
+
+  static constexpr auto fields =
+      weft::fields(&BroadcastStart::object, &BroadcastStart::number, &BroadcastStart::ahead);
 };
 
 /// Answer of a process that is to receive an object by a broadcast.
@@ -114,23 +130,25 @@ struct BroadcastReport {
   static constexpr auto fields = weft::fields(&BroadcastReport::problem, &BroadcastReport::landed);
 };
 
-/// What a store says of itself.
+/// State of a store.
 struct StoreStatus {
   actors::ProcessRef process;
   std::string host;
   std::uint64_t objects = 0;          ///< Objects that this process has put and not dropped.
   std::uint64_t copies = 0;           ///< Copies here, own ones included.
-  std::uint64_t bytes_in_memory = 0;  ///< Of the copies here.
-  std::uint64_t bytes_on_disk = 0;    ///< Of the copies here.
+  std::uint64_t bytes_in_memory = 0;  ///< Bytes of the copies here.
+  std::uint64_t bytes_on_disk = 0;    ///< Bytes of the copies here.
   std::uint64_t bytes_received = 0;   ///< Over the data plane, since the store began.
   std::uint64_t bytes_sent = 0;       ///< Over the data plane, since the store began.
+  std::uint64_t broadcasts = 0;       ///< Broadcasts that this process has planned.
   std::uint64_t host_bytes = 0;       ///< In memory, of all processes of the host.
   std::uint64_t host_limit = 0;
 
-  static constexpr auto fields = weft::fields(
-      &StoreStatus::process, &StoreStatus::host, &StoreStatus::objects, &StoreStatus::copies,
-      &StoreStatus::bytes_in_memory, &StoreStatus::bytes_on_disk, &StoreStatus::bytes_received,
-      &StoreStatus::bytes_sent, &StoreStatus::host_bytes, &StoreStatus::host_limit);
+  static constexpr auto fields =
+      weft::fields(&StoreStatus::process, &StoreStatus::host, &StoreStatus::objects,
+                   &StoreStatus::copies, &StoreStatus::bytes_in_memory, &StoreStatus::bytes_on_disk,
+                   &StoreStatus::bytes_received, &StoreStatus::bytes_sent, &StoreStatus::broadcasts,
+                   &StoreStatus::host_bytes, &StoreStatus::host_limit);
 };
 
 }  // namespace weft::mesh

@@ -26,7 +26,7 @@ struct ObjectId {
   static constexpr auto fields = weft::fields(&ObjectId::owner, &ObjectId::number);
 };
 
-/// What a process must know to get an object. A value.
+/// Description with which a process gets an object. A value.
 struct ObjectDescription {
   ObjectId id;
   std::uint64_t bytes = 0;
@@ -104,6 +104,10 @@ constexpr std::uint64_t object_fingerprint() {
   else return type_fingerprint<T>();
 }
 
+/// Notes a reference in the arguments of a call: a call of several hosts brings them a large object
+/// by one broadcast. `context`: that of the encoding.
+void add_to_arguments(const ObjectDescription& object, EncodeContext& context);
+
 /// Throws Error(kIncompatible) unless an object has the type that the program expects.
 void check_object_type(const ObjectDescription& object, std::uint64_t expected);
 
@@ -136,6 +140,8 @@ struct weft::codec<weft::mesh::ObjectRef<T>> {
   static constexpr std::uint64_t kFingerprint = fingerprint_of("object reference");
   static void write(ByteWriter& writer, const mesh::ObjectRef<T>& ref) {
     write_value(writer, ref.description());
+    if (ref && writer.context() != nullptr)
+      mesh::add_to_arguments(ref.description(), *writer.context());
   }
   static mesh::ObjectRef<T> read(ByteReader& reader) {
     auto object = read_value<mesh::ObjectDescription>(reader);

@@ -79,7 +79,8 @@ ObjectStore::ObjectStore(actors::Context& context, LocalObjects& local)
       folder_(make_folder(context.system())),
       budget_(make_budget(context.system(), folder_)),
       copies_(std::make_unique<ObjectCopies>(
-          context, budget_, folder_, fmt::format("{:016x}", context.system().self().id.value()))),
+          context, budget_, folder_, fmt::format("{:016x}", context.system().self().id.value()),
+          [this](const ObjectCopy& copy) { report(copy.object, copy.attempt, false); })),
       transfer_(context.log()) {
   context.system().watch_lost_peers(
       [this, poster = context.poster()](const actors::ProcessRef& process, const Error& why) {
@@ -144,9 +145,8 @@ actors::task<actors::ProcessRef> ObjectStore::copy_elsewhere(ObjectDescription o
   for (const StoreStatus& each : stores) {
     object.backup = each.process;
     std::optional<Error> failure;
+    auto kept = store_of(each.process).within(actors::kNoDeadline).call<&ObjectStore::keep>(object);
     try {
-      auto kept =
-          store_of(each.process).within(actors::kNoDeadline).call<&ObjectStore::keep>(object);
       co_await kept;
     } catch (const Error& error) {
       failure = error;
@@ -155,6 +155,10 @@ actors::task<actors::ProcessRef> ObjectStore::copy_elsewhere(ObjectDescription o
       directory_.add_copy(object.id, each.process, each.host);
       co_return each.process;
     }
+    // The process may have the copy nevertheless, and would keep it.
+    kept.cancel();
+    tell(each.process, Notice::Kind::kDropped, object.id);
+    if (context_.stop_token().stop_requested()) throw Error(*failure);
     problem = failure->message();
   }
   throw_error(ErrorCode::kUnavailable,
@@ -184,9 +188,14 @@ actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::open(ObjectDescr
         co_return mapping;
       }
     }
+    if (const auto coming = arriving_.find(object.id); coming != arriving_.end()) {
+      const auto copy = copy_of(*coming->second);
+      co_await copy->changes.next(context_);
+      continue;
+    }
     if (const auto other = opening_.find(object.id); other != opening_.end()) {
-      const auto changes = other->second;
-      co_await changes->next(context_);
+      const auto search = other->second;
+      co_await search->changes.next(context_);
       continue;
     }
     const Opening opening(opening_, object.id);
@@ -198,6 +207,8 @@ actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::open(ObjectDescr
 actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::open_once(
     ObjectDescription object, std::vector<actors::ProcessId>& failed) {
   const std::uint64_t attempt = ++last_attempt_;
+  const auto search = opening_.at(object.id);
+  search->asks_directory = true;
   LocateReply reply;
   try {
     auto asked = ask_directory({object, context_.system().self(), host_, failed, attempt});
@@ -207,7 +218,18 @@ actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::open_once(
     if (has_given_up(error)) report(object, attempt, false);
     throw;
   }
+  search->asks_directory = false;
+  const auto here = copies_->find(object.id);
+  if (arriving_.contains(object.id) || (here && here->complete && !here->dropped)) {
+    // A broadcast has begun meanwhile.
+    if (reply.action == LocateReply::Action::kPull) report(object, attempt, false);
+    co_return nullptr;
+  }
   if (reply.action == LocateReply::Action::kMap) {
+    if (reply.holder.id == context_.system().self().id) {
+      failed.push_back(reply.holder.id);  // the copy was here
+      co_return nullptr;
+    }
     try {
       auto mapped = map_elsewhere(object, reply.holder);
       co_return co_await mapped;
@@ -218,6 +240,7 @@ actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::open_once(
     co_return nullptr;
   }
   const auto copy = std::make_shared<ObjectCopy>(object);
+  copy->attempt = attempt;
   const CopyUse use(*copies_, copy);
   copies_->insert(copy);
   std::optional<Error> failure;
@@ -249,8 +272,8 @@ void ObjectStore::report(const ObjectDescription& object, std::uint64_t attempt,
 }
 
 void ObjectStore::tell(const actors::ProcessRef& process, Notice::Kind kind, const ObjectId& id,
-                       std::uint64_t attempt) {
-  const Notice notice{kind, id, attempt};
+                       std::uint64_t number) {
+  const Notice notice{kind, id, number};
   const actors::ProcessId self = context_.system().self().id;
   if (process.id == self) take_notice(notice, self);
   else notices_.add(process, notice);
@@ -273,15 +296,29 @@ actors::task<LocateReply> ObjectStore::ask_directory(LocateRequest request) {
   } catch (const Error& error) {
     failure = error;
   }
+  if (!is_loss(*failure)) throw Error(*failure);
   const actors::ProcessRef& backup = request.object.backup;
-  if (!is_loss(*failure) || backup.id == actors::ProcessId() || backup.id == self)
-    throw Error(*failure);
-  auto other = patient_call<LocateReply>(context_, [this, request] {
-    return store_of(request.object.backup)
-        .within(actors::kNoDeadline)
-        .call<&ObjectStore::locate>(request);
-  });
-  co_return co_await other;
+  if (backup.id == actors::ProcessId() || backup.id == self) {
+    if (!failure->node().empty()) throw Error(*failure);  // from the owner
+    throw_error(failure->code(),
+                "{} cannot be read, as its owner does not answer: {}; put it again, or with "
+                "copies = 2",
+                describe(request.object), failure->message());
+  }
+  try {
+    auto other = patient_call<LocateReply>(context_, [this, request] {
+      return store_of(request.object.backup)
+          .within(actors::kNoDeadline)
+          .call<&ObjectStore::locate>(request);
+    });
+    co_return co_await other;
+  } catch (const Error& error) {
+    if (!is_loss(error)) throw;
+    throw_error(error.code(),
+                "{} cannot be read, as neither its owner nor {}, which has the second copy, "
+                "answers: {}; {}; put it again",
+                describe(request.object), backup.name, failure->message(), error.message());
+  }
 }
 
 actors::task<LocateReply> ObjectStore::locate(LocateRequest request) {
@@ -303,12 +340,13 @@ actors::task<LocateReply> ObjectStore::locate_here(LocateRequest request) {
 
 actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::map_copy(CopyPtr copy) {
   const CopyUse use(*copies_, copy);
+  copy->unread = false;
   auto loaded = copies_->load(copy);
   co_await loaded;
   if (auto mapping = copy->mapping.lock()) co_return mapping;
   auto mapping = std::make_shared<const ObjectMapping>(
       copy->memory, [local = local_.weak_from_this(), id = copy->object.id] {
-        if (const auto here = local.lock()) here->unmapped(id, {});
+        if (const auto here = local.lock()) here->unmapped(id, {}, 0);
       });
   copy->mapping = mapping;
   co_return mapping;
@@ -316,59 +354,65 @@ actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::map_copy(CopyPtr
 
 actors::task<std::shared_ptr<const ObjectMapping>> ObjectStore::map_elsewhere(
     ObjectDescription object, actors::ProcessRef holder) {
-  auto mapped = patient_call<MemoryLocation>(context_, [this, holder, id = object.id] {
-    return store_of(holder).within(actors::kNoDeadline).call<&ObjectStore::map>(id);
+  const std::uint64_t number = ++last_mapping_;
+  auto mapped = patient_call<MemoryLocation>(context_, [this, holder, number, id = object.id] {
+    return store_of(holder).within(actors::kNoDeadline).call<&ObjectStore::map>(id, number);
   });
   MemoryLocation location;
   try {
     location = co_await mapped;
   } catch (const Error& error) {
     // The answer may be under way.
-    if (has_given_up(error)) tell(holder, Notice::Kind::kReaderDone, object.id);
+    if (has_given_up(error)) tell(holder, Notice::Kind::kReaderDone, object.id, number);
     throw;
   }
   std::shared_ptr<const ObjectMapping> mapping;
   try {
     mapping = std::make_shared<const ObjectMapping>(
-        object.id, location, [local = local_.weak_from_this(), id = object.id, holder] {
-          if (const auto here = local.lock()) here->unmapped(id, holder);
+        object.id, location, [local = local_.weak_from_this(), id = object.id, holder, number] {
+          if (const auto here = local.lock()) here->unmapped(id, holder, number);
         });
   } catch (const Error&) {
-    tell(holder, Notice::Kind::kReaderDone, object.id);
+    tell(holder, Notice::Kind::kReaderDone, object.id, number);
     throw;
   }
   foreign_[object.id] = {object, mapping};
   co_return mapping;
 }
 
-actors::task<MemoryLocation> ObjectStore::map(ObjectId id) {
+actors::task<MemoryLocation> ObjectStore::map(ObjectId id, std::uint64_t mapping) {
   const auto copy = copies_->find(id);
   if (!copy || !copy->complete || copy->dropped)
     throw_error(ErrorCode::kNotFound, "{} has no copy of object {} any more",
                 context_.system().self().name, id.number);
   const actors::ProcessRef reader = context_.caller();
   const CopyUse use(*copies_, copy);
+  copy->unread = false;
   auto loaded = copies_->load(copy);
   co_await loaded;
   check_caller(reader);
-  ++copy->readers[reader.id];
+  copy->readers[reader.id].insert(mapping);
   co_return copy->memory->location();
 }
 
-void ObjectStore::reader_done(const ObjectId& id, actors::ProcessId process) {
+void ObjectStore::reader_done(const ObjectId& id, actors::ProcessId process,
+                              std::uint64_t mapping) {
   const auto copy = copies_->find(id);
   if (!copy) return;
   const auto reader = copy->readers.find(process);
-  if (reader != copy->readers.end() && --reader->second == 0) copy->readers.erase(reader);
+  if (reader == copy->readers.end()) return;
+  reader->second.erase(mapping);
+  if (reader->second.empty()) copy->readers.erase(reader);
   copies_->sweep();
 }
 
-void ObjectStore::unmapped(const ObjectId& id, const actors::ProcessRef& holder) {
+void ObjectStore::unmapped(const ObjectId& id, const actors::ProcessRef& holder,
+                           std::uint64_t mapping) {
   if (holder.id == actors::ProcessId()) return copies_->sweep();
   if (const auto known = foreign_.find(id);
       known != foreign_.end() && known->second.mapping.expired())
     foreign_.erase(known);
-  tell(holder, Notice::Kind::kReaderDone, id);
+  tell(holder, Notice::Kind::kReaderDone, id, mapping);
 }
 
 void ObjectStore::check_caller(const actors::ProcessRef& caller) const {
@@ -391,14 +435,15 @@ void ObjectStore::notify(const std::vector<Notice>& notices) {
 
 void ObjectStore::take_notice(const Notice& notice, actors::ProcessId sender) {
   switch (notice.kind) {
-    case Notice::Kind::kReceived: directory_.received(notice.object, sender, notice.attempt); break;
+    case Notice::Kind::kReceived: directory_.received(notice.object, sender, notice.number); break;
     case Notice::Kind::kNotReceived:
-      directory_.not_received(notice.object, sender, notice.attempt);
+      directory_.not_received(notice.object, sender, notice.number);
       break;
-    case Notice::Kind::kReaderDone: return reader_done(notice.object, sender);
+    case Notice::Kind::kReaderDone: return reader_done(notice.object, sender, notice.number);
     case Notice::Kind::kDropped: return drop(notice.object);
-    case Notice::Kind::kBroadcastComplete: return end_broadcast(notice.object, true);
-    case Notice::Kind::kBroadcastAbandoned: return end_broadcast(notice.object, false);
+    case Notice::Kind::kBroadcastComplete: return end_broadcast(notice.object, notice.number, true);
+    case Notice::Kind::kBroadcastAbandoned:
+      return end_broadcast(notice.object, notice.number, false);
   }
   directory_changes_.notify();
   finish_drops();
@@ -416,16 +461,22 @@ void ObjectStore::drop(const ObjectId& id) {
   finish_drops();
 }
 
-actors::task<void> ObjectStore::wait_until_nobody_opens(ObjectId id) {
-  while (opening_.contains(id)) {
-    const auto changes = opening_.at(id);
-    auto changed = changes->next(context_);
-    co_await changed;
+actors::task<void> ObjectStore::wait_until_nobody_opens(ObjectId id, bool also_asks) {
+  while (true) {
+    if (const auto coming = arriving_.find(id); coming != arriving_.end()) {
+      const auto copy = copy_of(*coming->second);
+      co_await copy->changes.next(context_);
+      continue;
+    }
+    const auto other = opening_.find(id);
+    if (other == opening_.end() || (other->second->asks_directory && !also_asks)) co_return;
+    const auto search = other->second;
+    co_await search->changes.next(context_);
   }
 }
 
 actors::task<void> ObjectStore::keep(ObjectDescription object) {
-  auto alone = wait_until_nobody_opens(object.id);
+  auto alone = wait_until_nobody_opens(object.id, true);
   co_await alone;
   const Opening opening(opening_, object.id);
   const auto copy = std::make_shared<ObjectCopy>(object);
@@ -483,7 +534,7 @@ void ObjectStore::process_lost(const actors::ProcessRef& process, const Error& w
     if (id.owner == process.id && !copy->backup) orphans.push_back(id);
   }
   for (const ObjectId& id : orphans) {
-    end_broadcast(id, false);
+    end_broadcast(id, std::nullopt, false);
     copies_->drop(id);
   }
   copies_->sweep();
@@ -498,6 +549,7 @@ StoreStatus ObjectStore::status() const {
   status.objects = directory_.size();
   status.bytes_received = bytes_received_;
   status.bytes_sent = bytes_sent_;
+  status.broadcasts = broadcasts_;
   status.host_bytes = budget_->used();
   status.host_limit = budget_->limit();
   for (const auto& [id, copy] : copies_->all()) {

@@ -24,13 +24,18 @@ namespace weft::mesh {
 /// Keeps a list of objects that handlers look for. Wakes other readers of the object at its end.
 class Opening final {
  public:
-  using List = std::map<ObjectId, std::shared_ptr<Changes>>;
+  struct Search {
+    Changes changes;
+    /// True while it waits for the directory's answer; a broadcast may bring the object meanwhile.
+    bool asks_directory = false;
+  };
+  using List = std::map<ObjectId, std::shared_ptr<Search>>;  // shared with handlers that wait
   Opening(List& list, const ObjectId& id) : list_(list), id_(id) {
-    list_[id] = std::make_shared<Changes>();
+    list_[id] = std::make_shared<Search>();
   }
   ~Opening() {
     const auto ended = list_.extract(id_);
-    ended.mapped()->notify();
+    ended.mapped()->changes.notify();
   }
   Opening(const Opening&) = delete;
   Opening& operator=(const Opening&) = delete;
@@ -61,8 +66,8 @@ class ObjectStore final {
   /// Notes that the owner has dropped an object.
   void release(const ObjectId& id);
   /// Notes that this process does not read an object any more. `holder`: the other process whose
-  /// memory it mapped; id 0: none.
-  void unmapped(const ObjectId& id, const actors::ProcessRef& holder);
+  /// memory it mapped, and `mapping` its number there; id 0: none.
+  void unmapped(const ObjectId& id, const actors::ProcessRef& holder, std::uint64_t mapping);
 
   // Calls of other stores.
   /// Returns where the reader finds an object. Suspends while another process of its host receives
@@ -70,8 +75,9 @@ class ObjectStore final {
   actors::task<LocateReply> locate(LocateRequest request);
   /// Takes what other stores tell, see NoticeQueue.
   void notify(const std::vector<Notice>& notices);
-  /// Returns the memory of a copy that is here, and counts the caller as a reader.
-  actors::task<MemoryLocation> map(ObjectId id);
+  /// Returns the memory of a copy that is here, and notes a mapping of the caller. `mapping`: its
+  /// number, of those of the caller.
+  actors::task<MemoryLocation> map(ObjectId id, std::uint64_t mapping);
   /// Makes the caller known to this process's data plane.
   DataPlaneHello connect(const DataPlaneHello& hello);
   /// Sends a part of an object to the caller, once it is here.
@@ -80,8 +86,12 @@ class ObjectStore final {
   actors::task<void> keep(ObjectDescription object);
   /// Copies an object of this process to the hosts of `processes`, by one planned broadcast.
   actors::task<void> share(ObjectDescription object, std::vector<actors::ProcessRef> processes);
+  /// Expects readers in `processes`: calls that carry a reference are on their way there. Like
+  /// share(), once per process and object, but only if several hosts lack the object and have
+  /// memory for it; readers elsewhere pull. Does not throw.
+  actors::task<void> announce(ObjectDescription object, std::vector<actors::ProcessRef> processes);
   /// Gets ready to receive an object by a broadcast. Returns the address on the data plane.
-  actors::task<BroadcastReady> begin_broadcast(ObjectDescription object);
+  actors::task<BroadcastReady> begin_broadcast(BroadcastStart start);
   /// Takes part in a broadcast, or in its repair.
   actors::task<BroadcastReport> broadcast(BroadcastPart part);
   StoreStatus status() const;
@@ -96,6 +106,8 @@ class ObjectStore final {
       actors::on<&ObjectStore::send>("send", actors::urgent),
       actors::on<&ObjectStore::keep>("keep", actors::concurrent),
       actors::on<&ObjectStore::share>("share", actors::concurrent),
+      actors::on<&ObjectStore::announce>("announce", actors::concurrent,
+                                         actors::deadline(actors::kNoDeadline)),
       actors::on<&ObjectStore::begin_broadcast>("begin_broadcast", actors::concurrent),
       actors::on<&ObjectStore::broadcast>("broadcast", actors::concurrent),
       actors::on<&ObjectStore::status>("status", actors::urgent));
@@ -110,13 +122,13 @@ class ObjectStore final {
   void check_caller(const actors::ProcessRef& caller) const;
   bool is_connected(const actors::ProcessRef& process) const;
   void tell(const actors::ProcessRef& process, Notice::Kind kind, const ObjectId& id,
-            std::uint64_t attempt = 0);
+            std::uint64_t number = 0);
   /// Handlers of notices.
   void take_notice(const Notice& notice, actors::ProcessId sender);
-  void reader_done(const ObjectId& id, actors::ProcessId reader);
+  void reader_done(const ObjectId& id, actors::ProcessId reader, std::uint64_t mapping);
   void drop(const ObjectId& id);
-  /// Ends a broadcast. `complete`: the object is here.
-  void end_broadcast(const ObjectId& id, bool complete);
+  /// Ends the broadcast of this number; nullopt: of any. `complete`: the object is here.
+  void end_broadcast(const ObjectId& id, std::optional<std::uint64_t> number, bool complete);
   /// Completes a copy that has arrived, or gives it up.
   static void finish(ObjectCopy& copy);
   static void abandon(ObjectCopy& copy, const Error& why);
@@ -126,8 +138,9 @@ class ObjectStore final {
   /// process.
   actors::task<actors::ProcessRef> copy_elsewhere(ObjectDescription object);
 
-  /// Waits until no other handler of this process looks for the object.
-  actors::task<void> wait_until_nobody_opens(ObjectId id);
+  /// Waits until no other handler of this process receives the object. `also_asks`: nor asks the
+  /// directory for it.
+  actors::task<void> wait_until_nobody_opens(ObjectId id, bool also_asks);
   /// Returns the mapping of this process's readers, of a complete copy.
   actors::task<std::shared_ptr<const ObjectMapping>> map_copy(CopyPtr copy);
   /// Returns a mapping of an object, from wherever it is.
@@ -157,14 +170,25 @@ class ObjectStore final {
   // Broadcasts (object_broadcast.cc).
   struct Member;
   struct Arriving;
+  static CopyPtr copy_of(const Arriving& arriving);
+  class Expecting;
+  /// Returns a process for each host that lacks the object.
   actors::task<std::vector<Member>> find_members(ObjectDescription object,
                                                  std::vector<actors::ProcessRef> processes);
-  /// Broadcasts to `members`, whose deaths it repairs. Marks those that have the object.
-  actors::task<void> broadcast_to(CopyPtr copy, std::vector<Member>& members);
+  actors::task<void> share_with(ObjectDescription object, std::vector<actors::ProcessRef> processes,
+                                Claim claim);
+  /// Broadcasts to `members`, whose deaths it repairs. Marks those that have the object. `number`
+  /// and `claim`: see BroadcastStart.
+  actors::task<void> broadcast_to(CopyPtr copy, std::vector<Member>& members, std::uint64_t number,
+                                  Claim claim);
   /// Executes one plan among the living members. Returns the landed chunks of the members.
   actors::task<std::vector<transfer::LandedReport>> execute_plan(const CopyPtr& copy,
                                                                  std::vector<Member>& members,
-                                                                 const transfer::ReshardPlan& plan);
+                                                                 const transfer::ReshardPlan& plan,
+                                                                 std::uint64_t number);
+  /// Ends the part of a member that has failed.
+  void leave_out(Member& member, const ObjectDescription& object, std::uint64_t number,
+                 const Error& why);
   actors::task<BroadcastReport> take_part(BroadcastPart part, std::shared_ptr<ObjectMemory> memory,
                                           bool writes);
   actors::task<void> connect_to(actors::ProcessRef process);
@@ -176,7 +200,11 @@ class ObjectStore final {
   NoticeQueue notices_;
   std::uint64_t next_number_ = 0;
   std::uint64_t last_attempt_ = 0;
-  std::uint64_t bytes_received_ = 0, bytes_sent_ = 0;
+  std::uint64_t last_mapping_ = 0;
+  std::uint64_t last_broadcast_ = 0;
+  std::size_t announced_broadcasts_ = 0;  ///< Running ones.
+  Changes announced_broadcast_ended_;
+  std::uint64_t bytes_received_ = 0, bytes_sent_ = 0, broadcasts_ = 0;
   ObjectDirectory directory_;
   Changes directory_changes_;
   struct Foreign {
@@ -184,7 +212,7 @@ class ObjectStore final {
     std::weak_ptr<const ObjectMapping> mapping;
   };
   std::map<ObjectId, Foreign> foreign_;                     ///< Memory of other processes.
-  std::map<ObjectId, std::shared_ptr<Changes>> opening_;    ///< Objects that a handler looks for.
+  Opening::List opening_;                                   ///< Objects that a handler looks for.
   std::map<ObjectId, std::shared_ptr<Arriving>> arriving_;  ///< Shared with their handlers.
   const std::filesystem::path folder_;                      ///< For objects on disk.
   std::shared_ptr<HostBudget> budget_;                      // shared with memory

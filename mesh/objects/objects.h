@@ -21,8 +21,9 @@
 
 namespace weft::mesh {
 
-/// Owner of an object of this process. The object is freed when its owner is destroyed and its
-/// readers are done, or with the process. Move-only. Any thread.
+/// Owner of an object of this process; an ObjectRef keeps nothing alive. The object is freed when
+/// its owner is destroyed and its readers are done, or with the process; after the death of the
+/// process a second copy (PutOptions::copies) stays. Move-only. Any thread.
 template <typename T>
 class OwnedObject final {
  public:
@@ -118,7 +119,7 @@ class Objects final {
     });
   }
 
-  /// Returns a view of an object. The first reader of a host waits for its copy. Fails with
+  /// Returns a view of an object. All readers of a host wait for its one copy. Fails with
   /// kNotFound if the owner has dropped it, with the incident if the owner has died,
   /// kResourceExhausted if the host has no room, kIncompatible if it has another type.
   template <typename T>
@@ -135,7 +136,8 @@ class Objects final {
 
   /// Copies an object to all hosts of a mesh whose actors have a mesh::Objects, by one planned
   /// broadcast, so that later readers there find it. Hosts that die meanwhile are left out. Fails
-  /// with kFailedPrecondition if no actor of the mesh has a mesh::Objects.
+  /// with kFailedPrecondition if no actor of the mesh has a mesh::Objects. Calls of a mesh do so by
+  /// themselves for objects of at least 1 MiB, but only where memory is free.
   ///   objects.share(weights.ref(), pool.ref()).get();
   ///   pool.call<&Worker::load>(weights.ref()).get();
   template <typename T, typename Actor>

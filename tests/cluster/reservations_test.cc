@@ -23,15 +23,16 @@ TEST(Reservations, WaitForOtherRunsAndSurviveTheHead) {
   };
   auto* head = start_head("127.0.0.1:0");
   const std::string address = head->word_after("Weft's head listens on ");
-  const auto join = [&](const std::string& name, const std::string& zone) {
+  const auto join = [&](const std::string& name, const std::string& devices) {
     processes
         .start("weft",
-               {"join", address, "--name", name, "--devices", "2", "--label", "zone=" + zone,
+               {"join", address, "--name", name, "--devices", devices, "--label", "zone=" + name,
                 "--resource", "licence=1", "--cpus", "4", "--memory", "2GiB"})
         .word_after("has joined cluster");
   };
-  join("a", "a");
-  join("b", "b");
+  join("a", "2");
+  join("b", "2");
+  join("c", "0");
   const auto start = [&](const std::string& scenario) {
     ::setenv("WEFT_TEST_SCENARIO", scenario.c_str(), 1);
     processes.write(scenario + ".yaml", "name: " + scenario +
@@ -53,6 +54,7 @@ TEST(Reservations, WaitForOtherRunsAndSurviveTheHead) {
   auto* labels = start("labels");
   EXPECT_EQ(labels->wait(), 0) << labels->text();
   EXPECT_THAT(labels->text(), HasSubstr("pool on b b\n"));
+  EXPECT_THAT(labels->text(), HasSubstr("clerk on c\n")) << "a host without devices";
 
   auto* holding = start("holds");
   EXPECT_EQ(holding->word_after("room on "), "a a");
@@ -74,12 +76,31 @@ TEST(Reservations, WaitForOtherRunsAndSurviveTheHead) {
   EXPECT_THAT(output_of("status"), HasSubstr("a     0 of 4     0 B of 2 GiB"));
   EXPECT_THAT(waiting->text(), Not(HasSubstr("room on")));
 
+  processes.write("train.yaml", R"(name: train
+app: training_app
+cluster: {launcher: manual, hosts: [{name: a}, {name: b}]}
+meshes:
+  front: {hosts: [b], shape: {data: 1, tensor: 1}}
+  back: {hosts: [a], shape: {data: 1, tensor: 1}}
+pipeline:
+  stages: [{mesh: front, layers: 2}, {mesh: back, layers: 1}]
+  microbatches: 4
+training: {steps: 2}
+)");
+  auto& train = processes.start("weft", {"run", "train.yaml", "--head", address, "--out", "train"});
+  const std::string behind =
+      "waiting: reservation run-meshes of run train: needs 2 x {devices 1}: reservation room of "
+      "run "
+      "waits came first";
+  EXPECT_TRUE(eventually([&] { return output_of("why").find(behind) != std::string::npos; }));
+  EXPECT_THAT(output_of("status"), Not(HasSubstr("mesh front"))) << "no mesh starts without all";
   processes.write("enough", "");
   EXPECT_EQ(holding->wait(), 0) << holding->text();
   EXPECT_THAT(holding->text(), HasSubstr("pool has one new process\n"));
   EXPECT_EQ(waiting->wait(), 0) << waiting->text();
   EXPECT_THAT(waiting->text(), HasSubstr("room on a a\n"));
   EXPECT_THAT(waiting->text(), HasSubstr("2 units\n"));
+  EXPECT_EQ(train.wait(), 0) << train.text();
   auto& json = processes.run("weft", {"status", "--json", "--head", address});
   const auto status = nlohmann::json::parse(json.text());
   EXPECT_TRUE(status["reservations"].empty()) << "they end with their runs";

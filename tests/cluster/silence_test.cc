@@ -119,24 +119,6 @@ TEST_P(StopDevice, AStoppedProcessIsToldWhateverTheOrderOfMeshes) {
   EXPECT_TRUE(run.processes().none_left());
 }
 
-TEST_P(StopDevice, AStoppedThreadIsToldAlthoughItsProcessGivesSignsOfLife) {
-  KillableRun run("stop_thread", GetParam().order);
-  const pid_t victim = run.device_on(GetParam().host);
-  const pid_t thread = thread_named(victim, mesh + "[");
-  ASSERT_NE(thread, 0);
-  const std::int64_t stopped = monotonic_ns();
-  TracedThread traced(thread);
-  if (!traced.stopped()) GTEST_SKIP() << "this machine does not let a process trace another";
-  expect_told_and_ended(run, stopped, "thread of " + mesh);
-  EXPECT_THAT(run.run().text(),
-              AllOf(HasSubstr(fmt::format(
-                        "(mesh {}, rank 0) on worker{} device 0 (pid {}, epoch 1) has had its "
-                        "thread {} ({}[",
-                        mesh, GetParam().host, victim, thread, mesh)),
-                    HasSubstr(") stopped (state t)")));
-  EXPECT_TRUE(run.processes().none_left());
-}
-
 INSTANTIATE_TEST_SUITE_P(Orders, StopDevice,
                          ::testing::Values(StopCase{KillableRun::Order::kFrontFirst, 1},
                                            StopCase{KillableRun::Order::kBackFirst, 0}),
@@ -146,6 +128,24 @@ INSTANTIATE_TEST_SUITE_P(Orders, StopDevice,
                                        ? "OfFrontAndBack"
                                        : "OfBackAndFront");
                          });
+
+TEST(StopThread, IsToldAlthoughItsProcessGivesSignsOfLife) {
+  KillableRun run("stop_thread", KillableRun::Order::kFrontFirst);
+  const pid_t victim = run.device_on(1);
+  const pid_t thread = thread_named(victim, "back[");
+  ASSERT_NE(thread, 0);
+  const std::int64_t stopped = monotonic_ns();
+  TracedThread traced(thread);
+  if (!traced.stopped()) GTEST_SKIP() << "this machine does not let a process trace another";
+  expect_told_and_ended(run, stopped, "thread of back");
+  EXPECT_THAT(run.run().text(),
+              AllOf(HasSubstr(fmt::format(
+                        "(mesh back, rank 0) on worker1 device 0 (pid {}, epoch 1) has had its "
+                        "thread {} (back[",
+                        victim, thread)),
+                    HasSubstr(") stopped (state t)")));
+  EXPECT_TRUE(run.processes().none_left());
+}
 
 TEST(StopAgent, IsToldAsStoppedAndItsDevicesEnd) {
   KillableRun run("stop_agent", KillableRun::Order::kFrontFirst);

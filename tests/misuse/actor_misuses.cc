@@ -211,6 +211,30 @@ void use(AppMain& app, const ActorRef<Actor>& actor) {
 }
 }  // namespace same_name
 
+// error: the method "on_failure" decides about deaths of children
+namespace on_failure_not_urgent {
+struct Actor {
+  explicit Actor(Context&) {}
+  OnFailure on_failure(const Incident&) { return escalate; }
+  static constexpr auto endpoints = interface<"actor", 1>(on<&Actor::on_failure>("on_failure"));
+};
+void use(AppMain& app, Cluster& cluster) {
+  app.provide<Actor>();
+  cluster.spawn<Actor>("actor", {}).stop();
+}
+}  // namespace on_failure_not_urgent
+
+// error: the method "on_failure" decides about deaths of children
+namespace on_failure_of_other_type {
+struct Actor {
+  explicit Actor(Context&) {}
+  void on_failure(const std::string&) {}
+  static constexpr auto endpoints =
+      interface<"actor", 1>(on<&Actor::on_failure>("on_failure", urgent));
+};
+void use(AppMain& app) { app.provide<Actor>(); }
+}  // namespace on_failure_of_other_type
+
 // error: wrong number of arguments for the constructor
 namespace spawn_with_too_few {
 void use(Cluster& cluster) { cluster.spawn<Good>("good", {}, "text").stop(); }

@@ -291,17 +291,15 @@ TEST_F(Recovery, ByHandASpareTakesThePlaceOfAHostAndWithoutOneTheRunWaits) {
   EXPECT_TRUE(processes_.none_left());
 }
 
-/// Sends SIGTERM, SIGHUP or SIGINT to a single process, as a daemon or an operator does.
-class RecoveryFromSignal : public Recovery, public ::testing::WithParamInterface<int> {};
-
-TEST_P(RecoveryFromSignal, ToADeviceOrItsAgentIsSurvivedAsSigkillIs) {
+// As a daemon or an operator sends them.
+TEST_F(Recovery, ASignalToADeviceOrItsAgentIsSurvivedAsSigkillIs) {
   // Each process first waits a while for its parent, which stays alive. Then it dies.
   auto& run = processes_.start("weft", run_into("out", {"training.steps=1000000"}));
   ASSERT_TRUE(has_steps("out", 5)) << run.text();
-  ::kill(process_with("--label back[data=0"), GetParam());
+  ::kill(process_with("--label back[data=0"), SIGHUP);
   ASSERT_TRUE(eventually([&] { return !events("out", "recovered").empty(); })) << run.text();
   const pid_t agent = process_with("--name worker0");
-  ::kill(agent, GetParam());
+  ::kill(agent, SIGTERM);
   ASSERT_TRUE(eventually([&] { return events("out", "recovered").size() >= 2; })) << run.text();
   EXPECT_THAT(run.text(), HasSubstr(fmt::format("the agent of worker0 (pid {}) died: SIG", agent)));
   EXPECT_THAT(run.text(), HasSubstr("started again, restart 2 of 3"));
@@ -309,10 +307,6 @@ TEST_P(RecoveryFromSignal, ToADeviceOrItsAgentIsSurvivedAsSigkillIs) {
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(processes_.none_left());
 }
-INSTANTIATE_TEST_SUITE_P(Signals, RecoveryFromSignal, ::testing::Values(SIGTERM, SIGHUP, SIGINT),
-                         [](const auto& signal) {
-                           return std::string(::sigabbrev_np(signal.param));
-                         });
 
 TEST_F(Recovery, TheSecondCrashWithOneMessageAndNoStepBetweenEndsTheRun) {
   // A step takes seconds, so that none is finished between the crashes.

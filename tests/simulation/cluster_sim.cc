@@ -84,7 +84,9 @@ int find_planted(Scenario::Options options, std::uint64_t first) {
                                     std::pair(Plant::kRunsCallTwice, "a call runs twice"),
                                     std::pair(Plant::kLosesCall, "a call does not run"),
                                     std::pair(Plant::kFormerActorServes, "a former actor serves"),
-                                    std::pair(Plant::kChildrenLiveOn, "children live on")}) {
+                                    std::pair(Plant::kChildrenLiveOn, "children live on"),
+                                    std::pair(Plant::kFreesUnderReaders, "a reader's object ends"),
+                                    std::pair(Plant::kReleasesTwice, "a seat is given twice")}) {
     options.plant = plant;
     int seeds = 0;
     for (bool found = false; !found && seeds < kFoundWithin; ++seeds) {
@@ -118,6 +120,7 @@ int run(int argc, char** argv) {
   const std::filesystem::path scratch =
       std::filesystem::temp_directory_path() / fmt::format("cluster_sim.{}", ::getpid());
   ::setenv("XDG_STATE_HOME", (scratch / "state").c_str(), 1);
+  ::setenv("TMPDIR", scratch.c_str(), 1);
   options.scratch = scratch;
   if (planted) return find_planted(options, first);
   int failed = 0;

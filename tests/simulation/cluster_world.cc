@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "core/base/check.h"
+#include "tests/simulation/data_wires.h"
 #include "tests/simulation/task_queue.h"
 #include "tests/simulation/wire.h"
 
@@ -225,7 +226,8 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
 
 }  // namespace
 
-ClusterWorld::ClusterWorld(std::uint64_t seed, Main main) : World(seed), main_(std::move(main)) {}
+ClusterWorld::ClusterWorld(std::uint64_t seed, Main main)
+    : World(seed), main_(std::move(main)), data_wires_(std::make_unique<DataWires>(*this)) {}
 
 ClusterWorld::~ClusterWorld() = default;
 
@@ -285,6 +287,10 @@ std::unique_ptr<actors::IoLoop> ClusterWorld::make_loop(const std::string& threa
 }
 
 std::string ClusterWorld::own_host() { return address_of(host_of(current_process())); }
+
+std::unique_ptr<transfer::Wire> ClusterWorld::make_wire(transfer::DeviceId self) {
+  return data_wires_->make_wire(self);
+}
 
 std::unique_ptr<actors::ProcessLauncher> ClusterWorld::make_launcher() {
   return std::make_unique<SimulatedLauncher>(*this);
@@ -407,6 +413,8 @@ void ClusterWorld::tell_parent(ProcessNumber process, int status, int signal) {
 void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) {
   tell_parent(process, status, signal);
   disk_.process_ended(process);
+  memory_.process_ended(process);
+  data_wires_->process_ended(process);
   std::erase_if(ports_, [&](const auto& each) { return each.second.process == process; });
   std::erase_if(watches_, [&](const auto& each) { return each.second.process == process; });
   for (const auto& each : std::vector(wires_))

@@ -3,19 +3,25 @@
 #include "actors/net/network.h"
 #include "actors/supervision/process_platform.h"
 #include "core/base/secret.h"
+#include "mesh/objects/memory_platform.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/shared_memory.h"
 #include "tests/simulation/world.h"
+#include "transfer/wire/wire_network.h"
 
 namespace weft::simulation {
 
+class DataWires;
 class TaskQueue;
 class Wire;
 
-/// World with a network between hosts, child processes and signals. Each process runs `main` with
-/// its arguments, as an executable does.
+/// World with networks between hosts, child processes, signals and shared memory. Each process runs
+/// `main` with its arguments, as an executable does.
 class ClusterWorld final : public World,
                            public actors::ControlNetwork,
-                           public actors::ProcessPlatform {
+                           public actors::ProcessPlatform,
+                           public transfer::WireNetwork,
+                           public mesh::MemoryPlatform {
  public:
   using Main = std::function<int(const std::vector<std::string>& arguments)>;
   ClusterWorld(std::uint64_t seed, Main main);
@@ -41,6 +47,7 @@ class ClusterWorld final : public World,
   void lose_power(int host, const std::string& files, Nanoseconds lasts);
   bool is_dark(int host) const { return dark_.contains(host); }
   Disk& disk() { return disk_; }
+  const SharedMemory& memory() const { return memory_; }
   bool is_cut(int from, int to) const {
     return cuts_.contains({from, to}) || dark_.contains(from) || dark_.contains(to);
   }
@@ -59,6 +66,13 @@ class ClusterWorld final : public World,
       std::function<void(const actors::ReceivedSignal&)> on_signal) override;
   void unwatch_signals(std::uint64_t watch) override;
   [[noreturn]] void kill_self(int signal) override;
+
+  // Implements WireNetwork and MemoryPlatform.
+  std::unique_ptr<transfer::Wire> make_wire(transfer::DeviceId self) override;
+  Allocation allocate(std::uint64_t bytes) override { return memory_.allocate(bytes); }
+  void release(std::int32_t descriptor) override { memory_.release(descriptor); }
+  const std::byte* map(std::int32_t descriptor) override { return memory_.map(descriptor); }
+  void unmap(const std::byte* address) override { memory_.unmap(address); }
 
   // Interface for the simulated loops, wires and launchers.
   struct Port {
@@ -95,6 +109,8 @@ class ClusterWorld final : public World,
 
   const Main main_;
   Disk disk_{*this};
+  SharedMemory memory_{*this};
+  const std::unique_ptr<DataWires> data_wires_;
   std::map<int, std::uint64_t> dark_;  // hosts without power, with the number of the power loss
   std::uint64_t last_loss_ = 0;
   std::set<std::pair<int, int>> cuts_;

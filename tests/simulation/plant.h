@@ -17,6 +17,8 @@ enum class Plant {
   kLosesCall,           ///< A call returns and has not run.
   kFormerActorServes,   ///< An earlier incarnation of an actor serves after a later one.
   kChildrenLiveOn,      ///< Children of an actor outlive it.
+  kFreesUnderReaders,   ///< An object is freed while a process reads it.
+  kReleasesTwice,       ///< An owner releases a reservation and goes on using it.
 };
 
 }  // namespace weft::simulation

@@ -56,6 +56,7 @@ Scenario::Scenario(Options options)
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
   world_.hide(options_.scratch.string());
   records_.token = token_;
+  records_.objects.has_second_copies = options_.seed / 8 % 2 == 0;
 }
 
 Scenario::Keeper Scenario::keeper_of(std::uint64_t seed) {
@@ -76,6 +77,8 @@ TinyOptions Scenario::training_of(const Options& scenario) {
   options.plant = scenario.plant;
   options.calm = scenario.calm;
   options.has_service = seed % 3 == 0;
+  options.has_objects = seed % 5 == 2;
+  options.has_rooms = seed % 5 == 4;
   options.recovers = keeper_of(seed) != Keeper::kNobody;
   options.joined = {worker_name(0), worker_name(1)};
   // Places a mesh on each host. Some seeds have a spare host.
@@ -104,6 +107,7 @@ void Scenario::start_worker(int worker) {
   role.head = {ClusterWorld::address_of(0), kHeadPort};
   role.name = worker_name(worker);
   role.devices = kDevices;
+  role.capacity.custom[kSeat] = kSeats;
   role.log_directory = (options_.scratch / "logs").string();
   world_.run(worker_name(worker), worker + 1, with_token(actors::to_arguments(role)), token_);
 }
@@ -129,7 +133,8 @@ ProcessNumber Scenario::start_run(const std::string& name) {
        << (training_.spares.empty() ? "" : ", spares: [" + training_.spares.front() + "]")
        << "}\ncluster:\n  hosts:\n";
   for (int worker = 0; worker < workers_; ++worker)
-    yaml << fmt::format("    - {{name: {}, devices: {}}}\n", worker_name(worker), kDevices);
+    yaml << fmt::format("    - {{name: {}, devices: {}, resources: {{{}: {}}}}}\n",
+                        worker_name(worker), kDevices, kSeat, kSeats);
   yaml.close();
   return world_.run(
       name, 0, run_words(file.string(), keeper_ == Keeper::kLocalRun ? "" : head, out.string()),
@@ -199,6 +204,7 @@ void Scenario::strike(TimePoint until) {
       ++beyond_head_;  // a restarted head lacks data that could not be written
       ++beyond_recovery_;
       suspects_.insert("disk");
+      records_.may_forget = true;
       faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
       world_.disk().set_full(true);
       world_.after(lasts, [this] { world_.disk().set_full(false); });
@@ -318,6 +324,7 @@ Scenario::Result Scenario::run() {
   start_missing();
   world_.run_until(world_.now() + std::chrono::seconds(3), [] { return false; });
   const TimePoint mended = world_.now() + std::chrono::seconds(30);
+  records_.is_disturbed = !options_.calm;
   if (!options_.calm) plan_faults(mended);
   if (keeper_ == Keeper::kOperator || keeper_ == Keeper::kRun) keep_up();
   const ProcessNumber first = start_run("first");
@@ -342,11 +349,14 @@ Scenario::Result Scenario::run() {
     start_missing();
     world_.run_until(world_.now() + std::chrono::milliseconds(500), [] { return false; });
   }
+  records_.is_disturbed = records_.may_forget = false;
   const ProcessNumber second = start_run("second");
   world_.run_until(world_.now() + kCalmRun, ended(second));
   check_run("second", second);
   check_end();
-  for (const std::string& what : records_.service.violations) violation(what);
+  for (const auto& found : {records_.service.violations, records_.objects.violations,
+                            records_.rooms.violations, world_.memory().violations()})
+    for (const std::string& what : found) violation(what);
   return {records_.violations, outcome_, in_seconds(world_.now().time_since_epoch()),
           world_.switches(), world_.digest()};
 }

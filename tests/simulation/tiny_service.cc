@@ -160,13 +160,14 @@ void TinyService::start() {
         "counters", {{"counter", kCounters}},
         actors::SpawnOptions{.place = actors::spread(), .restarts = kRestarts}));
   } catch (const Error& error) {
-    // The next step tries again.
+    // The next step tries again, unless the head is away, perhaps for good.
     if (calm_) violation("the service does not start: " + error.message());
+    gave_up_ = error.code() != ErrorCode::kPeerDied;
   }
 }
 
 void TinyService::step() {
-  if (!calls_) start();
+  if (!calls_ && !gave_up_) start();
   if (!calls_) return;
   calls_->begin(++records_.calls);
   check(false);

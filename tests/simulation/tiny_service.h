@@ -54,6 +54,7 @@ class TinyService final {
   const Plant plant_;
   const bool calm_;
   std::unique_ptr<Calls> calls_;
+  bool gave_up_ = false;  // the actors could not be spawned
 };
 
 }  // namespace weft::simulation

@@ -91,8 +91,8 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
     if (mesh.state == "failed" || mesh.state == "ending") continue;
     const std::pair now(status.term, mesh.key.epoch);
     auto& last = records.last_epochs[mesh.key.name];
-    // Actors in shared processes are not renewed by each recovery.
-    if (now < last || (now == last && !mesh.is_shared))
+    // Supervised actors are not renewed by each recovery.
+    if (now < last || (now == last && mesh.key.name.starts_with("train")))
       records.violations.push_back(
           fmt::format("epoch {} of term {} of mesh {} comes after {} of {}", now.second, now.first,
                       mesh.key.name, last.second, last.first));
@@ -130,6 +130,13 @@ class TinyDriver final : private actors::RunMeshes {
         recovery_(cluster, recovery_options(options, app)) {
     if (options.has_service)
       service_.emplace(records.service, cluster, options.plant, options.calm);
+    if (options.has_objects)
+      objects_.emplace(records.objects, world, cluster, !records.is_disturbed);
+    if (options.has_rooms)
+      rooms_.emplace(records.rooms, world, cluster,
+                     TinyRooms::Options{options.plant, app.out.filename().string(),
+                                        options.joined.size() + options.spares.size(),
+                                        records.is_disturbed, records.may_forget});
   }
 
   double run() {
@@ -297,6 +304,7 @@ class TinyDriver final : private actors::RunMeshes {
     const auto trainers = all();
     for (; step_ < options_.steps; ++step_) {
       if (service_) service_->step();
+      if (objects_) objects_->step();
       if (step_ % kKeepEvery == 0 && options_.recovers) {
         const double weight = trainers.rank(0).call<&TinyTrainer::weight>().get();
         run_.kept_weight = weight;
@@ -310,6 +318,8 @@ class TinyDriver final : private actors::RunMeshes {
       recovery_.step_done();
     }
     if (service_) service_->finish();
+    if (objects_) objects_->finish();
+    if (rooms_) rooms_->finish();
     const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
     if (std::set(weights.begin(), weights.end()).size() != 1)
       records_.violations.push_back("devices differ at the end");
@@ -328,6 +338,8 @@ class TinyDriver final : private actors::RunMeshes {
   std::vector<std::set<std::uint32_t>> fresh_;  // new ranks, by mesh
   int step_ = 0;
   std::optional<TinyService> service_;
+  std::optional<TinyObjects> objects_;
+  std::optional<TinyRooms> rooms_;
 };
 
 /// Checks the head's record of the first run.
@@ -409,6 +421,8 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
     return std::make_unique<TinyTrainer>(context, plant);
   });
   TinyService::provide(app, records.service, options.plant);
+  TinyObjects::provide(app, records.objects, options.plant);
+  TinyRooms::provide(app);
   return app.run([&](actors::Cluster& cluster, const actors::AppRun& run) {
     Records::Run& record = records.runs[run.out.filename().string()];
     record.begun = true;

@@ -8,6 +8,8 @@
 #include "actors/launch/app_main.h"
 #include "tests/simulation/cluster_world.h"
 #include "tests/simulation/plant.h"
+#include "tests/simulation/tiny_objects.h"
+#include "tests/simulation/tiny_rooms.h"
 #include "tests/simulation/tiny_service.h"
 
 namespace weft::simulation {
@@ -39,7 +41,11 @@ struct Records {
   Secret token;  ///< Token of a cluster started by hand.
   /// True if the head must list "first" as done when the next run begins.
   bool first_is_done = false;
+  bool is_disturbed = false;  ///< True while faults may happen or have effects.
+  bool may_forget = false;    ///< True if a fault may have lost what the head has saved.
   ServiceRecords service;
+  ObjectRecords objects;
+  RoomRecords rooms;
   std::vector<std::string> violations;
 };
 
@@ -53,6 +59,8 @@ struct TinyOptions {
   Plant plant = Plant::kNone;
   bool recovers = false;     ///< True if the driver replaces dead devices and continues.
   bool has_service = false;  ///< True if supervised actors run beside the training.
+  bool has_objects = false;  ///< True if objects are used beside the training.
+  bool has_rooms = false;    ///< True if reservations are made beside the training.
   bool calm = false;         ///< True if nothing fails.
 };
 

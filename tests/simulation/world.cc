@@ -209,6 +209,7 @@ void World::stop(ProcessNumber number) {
   const auto found = processes_.find(number);
   if (found == processes_.end() || std::exchange(found->second.stopped, true)) return;
   trace(fmt::format("{} is stopped (process {})", found->second.label, number));
+  ever_stopped_.insert(number);
   for (const ThreadNumber thread : std::vector(ready_))
     if (threads_.at(thread)->process == number) {
       std::erase(ready_, thread);

@@ -40,6 +40,8 @@ class World : public Platform {
   void go_on(ProcessNumber process);
   bool alive(ProcessNumber process) const { return processes_.contains(process); }
   bool stopped(ProcessNumber process) const;
+  /// Returns whether a process, which may have ended, was ever stopped.
+  bool was_stopped(ProcessNumber process) const { return ever_stopped_.contains(process); }
   const std::string& label_of(ProcessNumber process) const;
   int host_of(ProcessNumber process) const;
   std::vector<ProcessNumber> processes() const;
@@ -142,6 +144,7 @@ class World : public Platform {
   ProcessNumber last_process_ = 5'000'000;  // larger than any process id of Linux
   ThreadNumber last_thread_ = 0;
   std::map<ProcessNumber, Process> processes_;
+  std::set<ProcessNumber> ever_stopped_;
   std::map<ThreadNumber, std::unique_ptr<SimulatedThread>> threads_;
   std::vector<ThreadNumber> ready_;
   std::unordered_map<const void*, std::deque<ThreadNumber>> waiting_;

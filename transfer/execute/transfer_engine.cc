@@ -1,7 +1,5 @@
 #include "transfer/execute/transfer_engine.h"
 
-#include <pthread.h>
-
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -24,7 +22,8 @@ TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock,
     : options_(std::move(options)),
       wire_(std::move(wire)),
       dispatcher_(std::make_unique<TransferDispatcher>(*wire_, clock, options_)) {
-  if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
+  if (options_.mode == EngineOptions::Mode::kThreaded)
+    thread_ = Thread("transfers", ThreadPriority::kOrdinary, [this] { run(); });
 }
 
 TransferEngine::~TransferEngine() {
@@ -138,8 +137,6 @@ bool TransferEngine::run_once() {
 }
 
 void TransferEngine::run() {
-  if (options_.mode == EngineOptions::Mode::kThreaded)
-    pthread_setname_np(pthread_self(), "transfers");
   const SteadyClock clock;  // independent of the engine's clock, which tests may stop
   std::optional<TimePoint> give_up;
   bool cut = false;

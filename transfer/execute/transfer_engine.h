@@ -6,9 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "core/base/thread.h"
 #include "transfer/execute/active_work.h"
 #include "transfer/execute/engine_options.h"
 #include "transfer/execute/transfer_limits.h"
@@ -109,7 +109,7 @@ class TransferEngine final {
   std::mutex mutex_;
   std::vector<Command> commands_;  // guarded by mutex_
   std::atomic<bool> stopping_ = false;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace weft::transfer

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "transfer/wire/wire_network.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::transfer {
@@ -31,6 +32,7 @@ constexpr std::array kTransports = {
 }  // namespace
 
 std::unique_ptr<Wire> make_wire(DeviceId self, HostId host, const WireSettings& settings) {
+  if (WireNetwork* const network = WireNetwork::simulated()) return network->make_wire(self);
   const auto transport = std::ranges::find_if(
       kTransports, [&](const Transport& each) { return each.name == settings.transport; });
   if (transport == kTransports.end()) {

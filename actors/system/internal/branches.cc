@@ -152,8 +152,7 @@ void Branch::on_end(const CallState& call) {
   if (const auto& error = call.error()) {
     reason = Error(error->code(), call.reason()).at(error->where());
     reason = std::move(*reason).from(error->node(), error->actor());
-    const bool refused = call.error_source() != CallState::ErrorSource::kThisProcess;
-    if (refused || !call.sent) rest = RelayedState::kNotSent;
+    if (error->progress() != CallProgress::kMayHaveStarted) rest = RelayedState::kNotSent;
     // One that has no room now may have it for the next tree.
     if (rest == RelayedState::kNotSent && error->code() != ErrorCode::kResourceExhausted &&
         error->code() != ErrorCode::kCancelled) {

@@ -83,6 +83,12 @@ std::shared_ptr<ActorHost> HostedActors::find(const std::string& label,
   return found == hosts.end() ? nullptr : *found;
 }
 
+bool HostedActors::has_exited(ActorId id) const {
+  if (const auto host = find(id)) return host->exit_reason().has_value();
+  const std::lock_guard lock(mutex_);
+  return exits_.contains(id);
+}
+
 std::optional<ActorExit> HostedActors::adopt_ended(const std::string& label,
                                                    const std::string& interface, ProcessId owner) {
   const std::lock_guard lock(mutex_);

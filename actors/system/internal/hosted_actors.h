@@ -54,6 +54,8 @@ class HostedActors final {
   /// Returns the host of an actor; null if there is none.
   std::shared_ptr<ActorHost> find(ActorId id) const;
   std::shared_ptr<ActorHost> find(const std::string& label, const std::string& interface) const;
+  /// Returns whether an actor of this process ended itself.
+  bool has_exited(ActorId id) const;
   /// Makes `owner` the owner of an actor that ended itself, and returns its exit; nullopt if there
   /// was no such actor.
   std::optional<ActorExit> adopt_ended(const std::string& label, const std::string& interface,

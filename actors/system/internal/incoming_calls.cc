@@ -31,6 +31,7 @@ std::optional<Error> IncomingCalls::answer(const Envelope& envelope) {
         if (call.id != 0) answer(std::vector<std::byte>());
         return std::nullopt;
       case SystemMethod::kSurvey:
+        if (call.interface_fingerprint != kSurveyFingerprint) throw other_build(identity_.name());
         surveys_.answer(decode<SurveyRequest>(call.arguments), answer);
         return std::nullopt;
       case SystemMethod::kLocate:
@@ -81,7 +82,7 @@ void IncomingCalls::stop_actors(const StopRequest& request, const ProcessRef& ca
   std::vector<std::shared_ptr<ActorHost>> hosts;
   for (const auto& host : actors_.all()) {
     if (host->options().place.mesh != request.mesh) continue;
-    if (request.actor != ActorId() && host->self().actor != request.actor) continue;
+    if (!request.label.empty() && host->self().label != request.label) continue;
     const ProcessId owner = host->owner();
     if (owner == caller.id || (owner != identity_.id() && !links_.is_attached(owner)))
       hosts.push_back(host);

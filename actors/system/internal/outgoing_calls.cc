@@ -29,10 +29,12 @@ constexpr const char* kStreamRemedy =
 
 void OutgoingCalls::check_size(std::size_t bytes, const ActorAddress& target, const char* method) {
   if (bytes > kMaxMessageBytes)
-    throw_error(ErrorCode::kInvalidArgument,
-                "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel "
-                "by transfer, not in calls",
-                method, target.label, format_bytes(bytes), format_bytes(kMaxMessageBytes));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the arguments of '{}' for {} take {}; the limit is {}: tensors and "
+                    "files travel by transfer, not in calls",
+                    method, target.label, format_bytes(bytes), format_bytes(kMaxMessageBytes)))
+        .with(CallProgress::kNotSent);
 }
 
 std::shared_ptr<Route> OutgoingCalls::route_to(const ProcessRef& process) {
@@ -42,7 +44,8 @@ std::shared_ptr<Route> OutgoingCalls::route_to(const ProcessRef& process) {
 
 TimePoint OutgoingCalls::deadline_after(Nanoseconds within, TimePoint now) const {
   if (within == kDefaultDeadline) within = options_.default_deadline;
-  return within == kNoDeadline ? TimePoint::max() : now + within;
+  if (within <= Nanoseconds::zero()) return now;
+  return within >= TimePoint::max() - now ? TimePoint::max() : now + within;
 }
 
 std::shared_ptr<CallState> OutgoingCalls::call(const std::shared_ptr<const ActorAddress>& target,
@@ -68,6 +71,11 @@ std::shared_ptr<CallState> OutgoingCalls::make(const std::shared_ptr<const Actor
 }
 
 void OutgoingCalls::send(const std::shared_ptr<CallState>& state, Call call, bool repeatable) {
+  if (state->deadline <= state->began) {
+    pending_.take(state->id);
+    fail_late(*state);
+    return;
+  }
   if (state->target->owner.id != ProcessId()) {
     pending_.keep(*state, call, repeatable);
     return send_to_present_address(state);
@@ -90,7 +98,7 @@ std::shared_ptr<CallState> OutgoingCalls::call_relay(const ProcessRef& process,
     route_to(process)->send(
         {std::move(call), state, TimePoint::max(), false, kRelayMinor, std::move(carried)});
   } catch (const Error& error) {
-    state->fail(error);
+    state->fail(error, state->progress());
   }
   return state;
 }
@@ -235,10 +243,10 @@ void OutgoingCalls::log_failure(const Log& log, const std::shared_ptr<CallState>
 bool OutgoingCalls::resend_refused(const Reply& reply) {
   const Error* const error = std::get_if<Error>(&reply.result);
   if (error == nullptr || error->code() != ErrorCode::kStaleEpoch) return false;
+  // A handler that throws this error has run.
+  if (!reply.not_started && !reply.interrupted) return false;
   const auto state = pending_.kept_call(reply.id);
   if (!state) return false;
-  // A handler may have passed on the error of another actor that was replaced.
-  if (!reply.not_started && error->actor() != state->target->label) return false;
   const auto refusing = pending_.destination(reply.id);
   if (trees_ != nullptr) trees_->forget(reply.id);
   if (reply.not_started) state->sent = false;
@@ -252,13 +260,24 @@ bool OutgoingCalls::resend_refused(const Reply& reply) {
   return resent;
 }
 
+void OutgoingCalls::note_ended(const Reply& reply) {
+  const Error* const error = std::get_if<Error>(&reply.result);
+  if (!reply.not_started || error == nullptr || error->code() != ErrorCode::kNotFound) return;
+  const auto destination = pending_.kept_call(reply.id) ? pending_.destination(reply.id) : nullptr;
+  // The owner is told by the process of the actor.
+  if (destination && destination->owner.id != identity_.id())
+    relocations_.lose(ActorKey::of(*destination), *error);
+}
+
 void OutgoingCalls::finish(Reply reply) {
   if (resend_refused(reply)) return;
+  note_ended(reply);
   const auto state = pending_.take(reply.id);
   if (!state) return;  // timed out or cancelled before
-  const auto source =
-      reply.not_started ? CallState::ErrorSource::kRefusal : CallState::ErrorSource::kHandler;
-  if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error), source);
+  const auto progress = reply.not_started   ? CallProgress::kNotStarted
+                        : reply.result_lost ? CallProgress::kReplyLost
+                                            : CallProgress::kFailed;
+  if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error), progress);
   else state->complete(std::get<std::vector<std::byte>>(std::move(reply.result)));
 }
 
@@ -350,16 +369,21 @@ void OutgoingCalls::arm_deadlines(TimePoint at) {
   });
 }
 
+bool OutgoingCalls::fail_late(CallState& call) {
+  const CallProgress progress = call.progress();
+  return call.fail(Error(ErrorCode::kDeadlineExceeded,
+                         fmt::format("the call '{}' of {} on {} {} by its deadline; it {}{}",
+                                     call.method, call.target->label, call.target->process.name,
+                                     call.sink ? "did not end" : "had no result",
+                                     to_string(progress), call.sink ? kStreamRemedy : "")),
+                   progress);
+}
+
 void OutgoingCalls::expire() {
   deadline_armed_ = TimePoint::max();
   TimePoint next = TimePoint::max();
   for (const auto& [state, destination] : pending_.take_expired(SteadyClock().now(), next)) {
-    const Error error(ErrorCode::kDeadlineExceeded,
-                      fmt::format("the call '{}' of {} on {} {} by its deadline; it {}{}",
-                                  state->method, state->target->label, state->target->process.name,
-                                  state->sink ? "did not end" : "had no result", state->outcome(),
-                                  state->sink ? kStreamRemedy : ""));
-    if (state->fail(error)) withdraw_from(*destination, *state);
+    if (fail_late(*state)) withdraw_from(*destination, *state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);
 }

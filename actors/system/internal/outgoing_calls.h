@@ -126,6 +126,8 @@ class OutgoingCalls final : public CallOwner {
   /// Sends a call elsewhere that an actor has refused because it is restarted. Returns false if the
   /// call must fail.
   bool resend_refused(const Reply& reply);
+  /// Notes that an actor of another owner has ended, if a reply says so.
+  void note_ended(const Reply& reply);
   TimePoint deadline_after(Nanoseconds within, TimePoint now) const;
   /// Sends a call whose message is kept to the present address of its actor, once that is known.
   void send_to_present_address(const std::shared_ptr<CallState>& call);
@@ -142,6 +144,8 @@ class OutgoingCalls final : public CallOwner {
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
   void arm_deadlines(TimePoint at);
   void expire();
+  /// Fails a call whose deadline has passed. Returns false if the call has ended already.
+  static bool fail_late(CallState& call);
 
   System& system_;
   const SystemOptions& options_;

@@ -24,17 +24,19 @@ inline constexpr std::uint8_t kRelayMinor = CallOrder::kMinor;
 
 /// What has become of a relayed call.
 enum class RelayedState : std::uint8_t {
-  kAnswered,  ///< Value, or error of the handler.
-  kRefused,   ///< Error: the actor's process did not start it.
-  kNotSent,   ///< Error: the call has not reached the actor's process.
-  kLost,      ///< Error: whether the call has reached the process is unknown.
+  kAnswered,     ///< Value, or error of the handler.
+  kRefused,      ///< Error: the actor's process did not start it.
+  kNotSent,      ///< Error: the call has not reached the actor's process.
+  kLost,         ///< Error: whether the call has reached the process is unknown.
+  kInterrupted,  ///< Error: the call ran when its actor was stopped for a restart.
+  kResultLost,   ///< Error: the handler has returned, and its result cannot be sent.
 };
 
 }  // namespace weft::actors
 
 template <>
 struct weft::last_enumerator<weft::actors::RelayedState> {
-  static constexpr auto kValue = weft::actors::RelayedState::kLost;
+  static constexpr auto kValue = weft::actors::RelayedState::kResultLost;
 };
 template <>
 struct weft::last_enumerator<weft::actors::ReduceOperation> {

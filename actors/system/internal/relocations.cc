@@ -160,6 +160,11 @@ void Relocations::end(const ActorKey& actor, const Error& why) {
   run_waiting(actor, why, Trace::kKept);
 }
 
+void Relocations::lose(const ActorKey& actor, const Error& why) {
+  confirm(actor);
+  run_waiting(actor, why, Trace::kKept);
+}
+
 bool Relocations::ended(const ActorKey& actor) const {
   const std::lock_guard lock(mutex_);
   const auto found = restarts_.find(actor);

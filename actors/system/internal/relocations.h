@@ -89,6 +89,8 @@ class Relocations final {
   /// Notes that an actor ended itself: it is not restarted, and its calls fail with `why`. Its exit
   /// may be known before it is watched, which a spawn does once all actors are constructed.
   void end(const ActorKey& actor, const Error& why);
+  /// Notes that an actor that another process restarts has ended: its calls fail with `why`.
+  void lose(const ActorKey& actor, const Error& why);
   /// Returns whether an actor was lost, or ended itself.
   bool ended(const ActorKey& actor) const;
   bool watches(const ActorKey& actor) const;

@@ -20,6 +20,9 @@ constexpr std::size_t kMaxCalls = 8192;
 /// Part of a survey's time limit for the way to a process and back.
 constexpr Nanoseconds kRoundTripReserve = std::chrono::milliseconds(50);
 
+constexpr const char* kOtherBuild =
+    "runs another build of Weft, whose state this one cannot read: use the weft of that build";
+
 std::optional<double> seconds_left(TimePoint deadline, TimePoint now) {
   if (deadline == TimePoint::max()) return std::nullopt;
   return in_seconds(deadline - now);
@@ -39,6 +42,20 @@ std::string state_of_child(std::int64_t pid) {
 }
 
 }  // namespace
+
+Error other_build(const std::string& process) {
+  return Error(ErrorCode::kIncompatible, fmt::format("{} {}", process, kOtherBuild));
+}
+
+std::vector<ProcessSurvey> surveys_of(const CallState& call) {
+  if (call.error()) throw *call.error();
+  try {
+    return decode<std::vector<ProcessSurvey>>(call.reply());
+  } catch (const Error&) {
+    // A build that does not compare fingerprints.
+    throw other_build(call.target->process.name);
+  }
+}
 
 /// Collector of the answers of all asked processes; replies after the last. Any thread.
 class Surveys::Answers final {
@@ -112,24 +129,22 @@ void Surveys::forward(const SurveyTarget& target, Nanoseconds within,
       silent.problem = fmt::format("is not connected to {}", identity_.name());
     return answers->add({std::move(silent)});
   }
-  const auto state = calls_.call(
-      system_actor_of(silent.process, "survey"), kSurveyMethod,
-      system_call(SystemMethod::kSurvey,
-                  encode(SurveyRequest{{target}, (within - kRoundTripReserve).count()})),
-      within);
+  const auto state =
+      calls_.call(system_actor_of(silent.process, "survey"), kSurveyMethod,
+                  survey_call({{target}, (within - kRoundTripReserve).count()}), within);
   state->when_done([state, silent, answers, within]() mutable {
-    if (!state->error()) {
-      try {
-        return answers->add(decode<std::vector<ProcessSurvey>>(state->reply()));
-      } catch (const Error& error) {
-        silent.problem = error.message();
-        return answers->add({silent});
+    try {
+      return answers->add(surveys_of(*state));
+    } catch (const Error& error) {
+      switch (error.code()) {
+        case ErrorCode::kDeadlineExceeded:
+          silent.problem = fmt::format("does not answer within {:.2f} s{}", in_seconds(within),
+                                       state_of_child(silent.pid));
+          break;
+        case ErrorCode::kIncompatible: silent.problem = kOtherBuild; break;
+        default: silent.problem = error.message();
       }
     }
-    const bool late = state->error()->code() == ErrorCode::kDeadlineExceeded;
-    silent.problem = late ? fmt::format("does not answer within {:.2f} s{}", in_seconds(within),
-                                        state_of_child(silent.pid))
-                          : state->error()->message();
     answers->add({silent});
   });
 }

@@ -16,6 +16,11 @@
 
 namespace weft::actors {
 
+/// Returns the error of a survey between programs of different builds. `process`: the one asked.
+Error other_build(const std::string& process);
+/// Returns the answer of a survey call. Throws its error, and other_build() if it has other fields.
+std::vector<ProcessSurvey> surveys_of(const CallState& call);
+
 /// Answers surveys of this process and of its peers. A peer gets its answer from the I/O thread,
 /// whatever the actors do; a local caller gets it on its own thread. Any thread.
 class Surveys final {

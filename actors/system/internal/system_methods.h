@@ -7,6 +7,7 @@
 
 #include "actors/message/message.h"
 #include "actors/system/context.h"
+#include "actors/system/survey.h"
 #include "core/base/secret.h"
 #include "core/codec/codec.h"
 
@@ -32,12 +33,12 @@ enum class SystemMethod : std::uint32_t {
 
 /// Actors of one mesh that their process stops, though it goes on. Arguments of kStopActors.
 struct StopRequest {
-  std::string mesh;    ///< All its actors that the caller owns, or whose owner is not connected.
-  ActorId actor = {};  ///< If not 0: this one alone.
+  std::string mesh;  ///< All its actors that the caller owns, or whose owner is not connected.
+  std::string label = {};  ///< If not empty: the one with this label alone.
   /// True if another incarnation follows: calls that were not started wait for it.
   bool is_restart = false;
   static constexpr auto fields =
-      weft::fields(&StopRequest::mesh, &StopRequest::actor, &StopRequest::is_restart);
+      weft::fields(&StopRequest::mesh, &StopRequest::label, &StopRequest::is_restart);
 };
 
 /// Arguments of a spawn: a call of actor 0, method kSpawn.
@@ -81,6 +82,10 @@ struct TokenMessage {
   static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
 };
 
+/// Fingerprint of a survey's request and answer, in place of that of an interface: programs of
+/// other builds have other fields.
+inline constexpr std::uint64_t kSurveyFingerprint = mix_fingerprint(
+    codec<SurveyRequest>::kFingerprint, codec<std::vector<ProcessSurvey>>::kFingerprint);
 /// Method name of survey calls, which surveys do not list.
 inline constexpr const char* kSurveyMethod = "survey";
 /// Method name of the calls to relays, which surveys do not list either.
@@ -92,6 +97,13 @@ inline Call system_call(SystemMethod method, std::vector<std::byte> arguments) {
   call.urgent = true;
   call.method = static_cast<std::uint32_t>(method);
   call.arguments = std::move(arguments);
+  return call;
+}
+
+/// Returns a survey call.
+inline Call survey_call(const SurveyRequest& request) {
+  Call call = system_call(SystemMethod::kSurvey, encode(request));
+  call.interface_fingerprint = kSurveyFingerprint;
   return call;
 }
 

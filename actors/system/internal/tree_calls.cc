@@ -144,7 +144,9 @@ void TreeCalls::Tree::take_result(RelayedResult result) {
     return send_directly(
         *entry, result.state == RelayedState::kLost,
         result.error.value_or(Error(ErrorCode::kInternal, "a relay gave no reason")));
-  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused};
+  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused,
+              result.state == RelayedState::kInterrupted,
+              result.state == RelayedState::kResultLost};
   if (result.error) reply.result = std::move(*result.error);
   owner_.calls_.finish(std::move(reply));
 }
@@ -265,7 +267,9 @@ std::vector<std::shared_ptr<CallState>> TreeCalls::call(const Targets& targets,
   calls.reserve(targets.size());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     calls.push_back(calls_.make(targets[i], method.name, within));
-    if (!tree || !add(*tree, calls.back(), i, method.idempotent, message, shared))
+    // A call whose deadline has passed already is not sent.
+    const bool is_late = calls.back()->deadline <= calls.back()->began;
+    if (!tree || is_late || !add(*tree, calls.back(), i, method.idempotent, message, shared))
       direct.push_back(i);
   }
   if (tree && !tree->empty()) {

@@ -15,8 +15,6 @@
 namespace weft::actors {
 namespace {
 
-using ErrorSource = CallState::ErrorSource;
-
 class NoSystem final : public CallOwner {
  public:
   void withdraw(const CallState&) override {}
@@ -78,10 +76,10 @@ TEST(MapRun, ARefusalMovesTheItemButTheSameErrorOfAHandlerDoesNot) {
   Mapping run(2);
   run.start(3);
   const Error error = Error(ErrorCode::kNotFound, "a has ended").from("node", "a");
-  run.calls[0]->fail(error, ErrorSource::kHandler);
+  run.calls[0]->fail(error, CallProgress::kFailed);
   EXPECT_EQ(run.take().result.error().message(), "a has ended");
   EXPECT_EQ(run.called, "aba") << "the actor gets the next item";
-  run.calls[2]->fail(error, ErrorSource::kRefusal);
+  run.calls[2]->fail(error, CallProgress::kNotStarted);
   run.calls[1]->complete({});
   EXPECT_EQ(run.called, "abab") << "the refused item goes to the other actor";
   run.calls[3]->complete({});
@@ -93,7 +91,7 @@ TEST(MapRun, AStoppingActorThatMayComeBackIsTriedFiveTimesAtMost) {
   Mapping run(1);
   run.supervise();
   run.on_call = [](CallState& call) {
-    call.fail(Error(ErrorCode::kCancelled, "a was stopped"), ErrorSource::kRefusal);
+    call.fail(Error(ErrorCode::kCancelled, "a was stopped"), CallProgress::kNotStarted);
   };
   run.start(1);
   EXPECT_EQ(run.called, "aaaaa");

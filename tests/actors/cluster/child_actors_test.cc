@@ -111,8 +111,12 @@ TEST(ChildActors, AnActorOfTheOwnersProcessIsHostedAgain) {
   ChildActors children(ProcessId(1));
   spawn(children, kRoot, "a", 3);
   EXPECT_THAT(children.end(std::vector{kRoot}), ElementsAre("a"));
+  EXPECT_THAT(children.ending(std::vector{kRoot}), ElementsAre("a"));
   EXPECT_THAT(children.forget("a"), IsEmpty()) << "its parent has ended";
   spawn(children, kRoot, "a", 4);
+  // A late notice of the former actor's end.
+  EXPECT_THAT(children.ending(std::vector{kRoot}), IsEmpty());
+  children.wait_until_gone(std::vector{kRoot}, std::chrono::minutes(1));
   EXPECT_EQ(children.forget("a").size(), 1u) << "its parent is told";
 }
 
@@ -127,13 +131,19 @@ TEST(ChildActors, OnlyTheRequestOfAnEndedParentIsAbandoned) {
   EXPECT_FALSE(children.is_abandoned(0));
 }
 
-TEST(ChildActors, AreFoundByTheNumberOfTheirRequestOnceTheyRun) {
+TEST(ChildActors, ARequestIsWithdrawnByItsNumberWhetherItsChildrenRunOrNot) {
   ChildActors children;
-  const auto begun = children.begin(request_of(kRoot, "kid", 7));
-  EXPECT_FALSE(children.has_spawned({kRoot, "kid", 7}));
-  EXPECT_TRUE(children.finish(begun.id, NamedActors{"kid", {}, {}, {actor(3, 1, "kid")}}));
-  EXPECT_TRUE(children.has_spawned({kRoot, "kid", 7}));
-  EXPECT_FALSE(children.has_spawned({kRoot, "kid", 8}));
+  const NamedActors kid{"kid", {}, {}, {actor(3, 1, "kid")}};
+  const auto starting = children.begin(request_of(kRoot, "kid", 7));
+  EXPECT_FALSE(children.withdraw({kRoot, "kid", 8}));
+  EXPECT_FALSE(children.withdraw({kRoot, "kid", 7})) << "there is nothing to stop yet";
+  EXPECT_FALSE(children.finish(starting.id, kid));
+  children.erase(starting.id);
+  const auto running = children.begin(request_of(kRoot, "kid", 9));
+  EXPECT_TRUE(children.finish(running.id, kid));
+  EXPECT_FALSE(children.has_to_stop("kid"));
+  EXPECT_TRUE(children.withdraw({kRoot, "kid", 9}));
+  EXPECT_TRUE(children.has_to_stop("kid"));
 }
 
 TEST(ChildActors, AFailedRequestCanBeRepeated) {

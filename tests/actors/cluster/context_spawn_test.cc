@@ -113,9 +113,9 @@ class FakeOwner final : public Spawner {
     requests_.stops.push_back(request.name);
     co_return;
   }
-  task<void> parent_ended(ActorAddress) override { co_return; }
+  task<void> end_children() override { co_return; }
   void child_ended(ChildEnd) override {}
-  std::vector<ChildSpawn> children_of(ActorId) override { return {}; }
+  std::vector<ChildSpawn> children() override { return {}; }
 
  private:
   Requests& requests_;
@@ -152,9 +152,7 @@ struct Device {
     at = system->listen({"127.0.0.1", 0});
     spawner = host_forwarding_spawner(*system);
   }
-  std::vector<ChildSpawn> children_of(const ActorRef<Parent>& parent) const {
-    return spawner.call<&Spawner::children_of>(parent.address().actor).get();
-  }
+  std::vector<ChildSpawn> children() const { return spawner.call<&Spawner::children>().get(); }
   std::optional<System> system;
   Address at;
   ActorRef<Spawner> spawner;
@@ -243,15 +241,15 @@ TEST(ContextSpawn, AProcessKeepsTheChildrenOfItsActorsForTheNextOwner) {
   (void)error_of([&] { (void)parent.call<&Parent::spawn_one>("taken").get(); });
   parent.call<&Parent::stop>("b").get();
   std::vector<std::string> names;
-  for (const ChildSpawn& child : device.children_of(parent)) names.push_back(child.actors.name());
+  for (const ChildSpawn& child : device.children()) names.push_back(child.actors.name());
   EXPECT_THAT(names, testing::ElementsAre("a", "c")) << "'other' belongs to another owner";
   // "a" has ended itself, and its name is used again.
   parent.call<&Parent::spawn_one>("a").get();
-  const ChildSpawn c = device.children_of(parent).front();
+  const ChildSpawn c = device.children().front();
   EXPECT_EQ(c.actors.name(), "c");
-  EXPECT_EQ(device.children_of(parent).size(), 2u);
+  EXPECT_EQ(device.children().size(), 2u);
   device.spawner.call<&Spawner::child_ended>(ChildEnd{c.parent.actor, c.number, 0}).get();
-  EXPECT_EQ(device.children_of(parent).size(), 1u) << "the owner says that c has ended";
+  EXPECT_EQ(device.children().size(), 1u) << "the owner says that c has ended";
   std::move(*mesh).detach();
 }
 

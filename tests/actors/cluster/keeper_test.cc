@@ -13,6 +13,7 @@
 #include "actors/head/head.h"
 #include "actors/head/state_store.h"
 #include "actors/system/system.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/system_options.h"
 #include "tests/support/thrown_error.h"
@@ -28,24 +29,35 @@ SystemOptions head_options() {
   return options;
 }
 
-SpawnDescription on_host_a(const std::string& name) {
+SpawnDescription on_host(const std::string& host, const std::string& name) {
   SpawnDescription actors;
   actors.mesh.mesh = name;
   actors.interface = {"test.counter", 1, 7};
-  actors.mesh.hosts = {"a"};
+  actors.mesh.hosts = {host};
   return actors;
 }
+SpawnDescription on_host_a(const std::string& name) { return on_host("a", name); }
 
 /// Head that was started again, with the actor "hits" in its state. Its host "a" is missing. The
 /// former head died before it recorded the actor "unrecorded", whose process is dead.
 class KeeperTest : public ::testing::Test {
  protected:
-  KeeperTest() {
+  /// `has_lost_host`: the state also has the actor "first" on the host "b", which does not answer,
+  /// and one that is refused at once.
+  explicit KeeperTest(bool has_lost_host = false) {
     using Table = StateStore::Table;
     {
       StateStore store(scratch.path());
       store.put(Table::kKeptActors, "damaged", {std::byte{9}});
       store.put(Table::kKeptActors, "hits", encode(on_host_a("hits")));
+      if (has_lost_host) {
+        HostRow row;
+        row.offer.name = "b";
+        row.agent = {ProcessId(9), "agent", {"127.0.0.1", 1}};
+        store.put(Table::kHosts, "b", encode(row));
+        store.put(Table::kKeptActors, "first", encode(on_host("b", "first")));
+        store.put(Table::kKeptActors, "second", encode(on_host("b", kSharedProcessName)));
+      }
       const ProcessRef former{ProcessId(7), kKeeperName, {}};
       OwnerRow owner{{kKeeperName, 42}, former};
       owner.offer.is_keeper = true;
@@ -69,7 +81,9 @@ class KeeperTest : public ::testing::Test {
       return std::make_unique<Head>(context, HeadConfig{at, scratch.path()}, events);
     });
     head = an_operator.named<Head>(an_operator.connect(at), "head");
-    keeper.emplace(at, test::system_options("cluster"));
+    SystemOptions options = test::system_options("cluster");
+    options.log = lines.log();
+    keeper.emplace(at, options);
   }
   ~KeeperTest() override {
     keeper->stop();
@@ -88,6 +102,7 @@ class KeeperTest : public ::testing::Test {
   }
 
   test::ScratchFolder scratch;
+  test::LogLines lines;
   System system{head_options()}, an_operator{test::system_options("operator")};
   const Address at = system.listen({"127.0.0.1", 0});
   ActorRef<Head> head;
@@ -134,6 +149,18 @@ TEST_F(KeeperTest, ReleasesActorsThatItsPredecessorDidNotRecord) {
   EXPECT_EQ(epochs().size(), 0u);
   // The failure of one mesh does not prevent others.
   EXPECT_THAT(problem_of_spawn("other").message(), HasSubstr("needs host 'a'"));
+}
+
+class KeeperOfALostHost : public KeeperTest {
+ protected:
+  KeeperOfALostHost() : KeeperTest(true) {}
+};
+
+TEST_F(KeeperOfALostHost, DoesNotLetOtherActorsWaitForIt) {
+  resume();
+  EXPECT_TRUE(lines.has("cannot be named"));
+  EXPECT_EQ(lines.text().find("first of the cluster"), std::string::npos)
+      << "it waits for its host";
 }
 
 TEST_F(KeeperTest, TheNameOfTheKeeperIsNotThatOfARun) {

@@ -221,8 +221,8 @@ TEST(MeshSupervisor, ALostActorLeavesItsNeighboursInTheProcessAlone) {
   for (auto& actor : adopted.addresses)
     actor = std::make_shared<const ActorAddress>(
         ActorAddress{actions.process_of(0), actor->actor, actor->label});
-  adopted.addresses[1] =
-      std::make_shared<const ActorAddress>(ActorAddress{actions.process_of(0), kNoActor, "unit1"});
+  adopted.addresses[1] = std::make_shared<const ActorAddress>(
+      ActorAddress{actions.process_of(0), lost_actor_id("unit1"), "unit1"});
   supervisor.begin(kFirst, adopted);
   ASSERT_TRUE(supervisor.failed(actions.death_of(0, 1)));
   ASSERT_TRUE(actions.restarted(1));

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -182,6 +183,16 @@ TEST_F(PublishedActorsTest, OnlyTheKeyOfANameWithdrawsIt) {
   names->republish(actors("hits", 3));
   names->wait_until_confirmed();
   EXPECT_EQ(known("hits"), 0u) << "a restart does not bring a withdrawn name back";
+}
+
+TEST_F(PublishedActorsTest, TheHeadLearnsWhichActorsHaveEnded) {
+  publish("hits", 7);
+  ActorAddress other = *actors("hits", 8).addresses.front();
+  names->note_end(other);
+  names->note_end(*actors("hits", 7).addresses.front());
+  names->wait_until_confirmed();
+  const auto known = link->head().call<&Head::find_actors>(FindActors{"hits", 0}).get();
+  EXPECT_EQ(known.ended, std::set<std::uint32_t>{0});
 }
 
 TEST_F(PublishedActorsTest, EndsWhileTheHeadIsAway) {

@@ -242,6 +242,23 @@ TEST_F(ActorDirectoryTest, TheNextDriverOfARunTakesOverItsNames) {
   check();
 }
 
+TEST_F(ActorDirectoryTest, KnowsWhichActorsHaveEndedAlsoAfterARestartOfTheHead) {
+  NamedActors hits = one("hits", 7);
+  publish(of_r, hits);
+  hits.ended = {0};
+  publish(of_r, hits);
+  const auto check = [&] {
+    EXPECT_EQ(of_r.call<&Head::find_actors>(FindActors{"hits", 0}).get().ended, hits.ended);
+    EXPECT_EQ(of_operator.call<&Head::actors>().get().at(0).state, "ended");
+  };
+  check();
+  system.reset();
+  start_head();
+  check();
+  hits.ended = {1};
+  EXPECT_EQ(test::error_of([&] { publish(of_r, hits); }).code(), ErrorCode::kDataLoss);
+}
+
 TEST_F(ActorDirectoryTest, StatusesNameRunHostAndState) {
   NamedActors actors = one("front", 0);
   actors.addresses[0].process = device.self();

@@ -316,6 +316,50 @@ TEST_F(ReservationsTest, OfOneNameThatWaitAtTheSameTimeBecomeOne) {
   EXPECT_EQ(status().reservations.size(), 1u);
 }
 
+/// Reservation of two meshes of a run, a device each.
+ReservationRequest meshes_on(const std::string& front, const std::string& back) {
+  auto request = request_of("run-meshes", devices(2));
+  request.meshes = {{"front", {{"x", 1}}, {front}}, {"back", {{"x", 1}}, {back}}};
+  return request;
+}
+
+TEST_F(ReservationsTest, TwoRunsDoNotEachGetHalfOfTheirMeshes) {
+  of_a.call<&Head::leave>(std::string("test")).get();
+  of_a.call<&Head::join>(host_offer("a", 1, "a"), AgentReport()).get();
+  const ReservedBundles other = reserve(of_x, request_of("other", {{.devices = 1}}));
+  auto of_one = begin(of_x, meshes_on("a", "b"));
+  wait_for_waiting(1);
+  auto of_two = begin(of_y, meshes_on("b", "a"));
+  wait_for_waiting(2);
+  EXPECT_THAT(waiting(),
+              ElementsAre("run-meshes of run x: 1 of 2 bundles fit now",
+                          "run-meshes of run y: reservation run-meshes of run x came first and "
+                          "needs the same hosts"));
+  of_x.call<&Head::release_reservation>(other.key).get();
+  EXPECT_EQ(of_one.get().places.size(), 2u);
+  EXPECT_FALSE(of_two.ready());
+  // Another driver of the run places its meshes itself.
+  System again{test::system_options("again")};
+  head_of(again)
+      .call<&Head::register_owner>(OwnerRegistration{"run x", 45, {}, {}, "x", true})
+      .get();
+  EXPECT_EQ(of_two.get().places.at(0), (BundlePlace{"b", {0}}));
+}
+
+TEST_F(ReservationsTest, ARunWhoseMeshesCanNoLongerFitDoesNotWait) {
+  EXPECT_EQ(test::error_of([&] { reserve(of_x, meshes_on("a", "c")); }).code(),
+            ErrorCode::kNotFound);
+  auto wrong = meshes_on("a", "b");
+  wrong.bundles.pop_back();
+  EXPECT_EQ(test::error_of([&] { reserve(of_x, wrong); }).code(), ErrorCode::kInvalidArgument);
+  const ReservedBundles other = reserve(of_x, request_of("other", devices(3)));
+  auto meshes = begin(of_y, meshes_on("a", "b"));
+  wait_for_waiting(1);
+  of_b.call<&Head::leave>(std::string("test")).get();
+  EXPECT_THAT([&] { meshes.get(); },
+              test::throws_error(ErrorCode::kNotFound, "mesh 'back' needs host 'b', which has"));
+}
+
 TEST_F(ReservationsTest, MayWaitForEver) {
   const ReservedBundles first = reserve(of_x, request_of("first", devices(3)));
   auto second =

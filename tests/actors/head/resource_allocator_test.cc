@@ -5,6 +5,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,20 @@ TEST(ResourceAllocator, FillsHostsInTheOrderOfTheRequest) {
               ElementsAre(HostDevice{"b", 0}, HostDevice{"b", 1}, HostDevice{"a", 0}));
   EXPECT_THAT(assign(allocator, request("back", 1, 1), {"back", 1}),
               ElementsAre(HostDevice{"a", 1}));
+}
+
+TEST(ResourceAllocator, WithoutDevicesTakesTheHostsOfTheRequestInTurn) {
+  ResourceAllocator allocator;
+  for (const char* host : {"a", "b", "c"}) allocator.add_host(host, 2);
+  MeshRequest pool = request("pool", 1, 3, {"b", "a"});
+  pool.needs = {};
+  EXPECT_THAT(assign(allocator, pool, {"pool", 1}),
+              ElementsAre(HostDevice{"b", kNoDevice}, HostDevice{"a", kNoDevice},
+                          HostDevice{"b", kNoDevice}));
+  pool.strategy = PlacementStrategy::kPack;
+  EXPECT_THAT(assign(allocator, pool, {"packed", 1}),
+              ElementsAre(HostDevice{"b", kNoDevice}, HostDevice{"b", kNoDevice},
+                          HostDevice{"b", kNoDevice}));
 }
 
 TEST(ResourceAllocator, ALostDeviceIsReplacedOnItsHostOrElseOnTheFirstHostWithAFreeDevice) {
@@ -173,6 +188,110 @@ TEST(ResourceAllocator, CountsFractionsOfProcessorsUntilTheMeshIsFreed) {
               ElementsAre(HostDevice{"b", kNoDevice}));
   allocator.free({"pool", 1});
   EXPECT_EQ(allocator.used_on("a"), Resources{});
+}
+
+TEST(ResourceAllocator, SingleActorsGoToTheLeastLoadedHostWithRoom) {
+  ResourceAllocator allocator;
+  allocator.add_host("a", host_of(2, 4));
+  allocator.add_host("b", host_of(0, 1));
+  allocator.add_host("c", host_of(0, 4));
+  const auto spawn = [&](const std::string& name, const Resources& needs) {
+    MeshRequest one = needing(needs, 1);
+    one.mesh = name;
+    return assign(allocator, one, {name, 1}).front().host;
+  };
+  // A list evaluates its elements in order; operands of + have none.
+  const std::vector<std::string> equal{spawn("1", {}), spawn("2", {}), spawn("3", {})};
+  EXPECT_THAT(equal, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(spawn("trains", {.devices = 1}), "a");
+  const std::vector<std::string> next{spawn("4", {}), spawn("5", {}), spawn("6", {})};
+  EXPECT_THAT(next, ElementsAre("b", "c", "b")) << "a is in use by half";
+  EXPECT_EQ(spawn("7", {.cpus = 2}), "c") << "b has no room";
+}
+
+TEST(ResourceAllocator, TenTenthsOfAProcessorAreOne) {
+  ResourceAllocator allocator;
+  allocator.add_host("a", host_of(0, 1));
+  for (std::uint64_t epoch = 1; epoch <= 10; ++epoch)
+    (void)assign(allocator, needing({.cpus = 0.1}, 1), {"pool", epoch});
+  EXPECT_EQ(allocator.used_on("a").cpus, 1);
+  EXPECT_EQ(error_of([&] { (void)allocator.find_places(needing({.cpus = 0.1}, 1)); }).code(),
+            ErrorCode::kResourceExhausted);
+}
+
+/// Reservation of the meshes `front`, of two ranks on host a, and `back`, of one on b or a.
+ReservationRequest run_meshes() {
+  ReservationRequest request{"run", std::vector<Resources>(3, Resources{.devices = 1})};
+  request.meshes = {{"front", {{"x", 2}}, {"a"}}, {"back", {{"x", 1}}, {"b", "a"}}};
+  return request;
+}
+
+TEST(ResourceAllocator, MeshesOfARunHaveTheirHostsAndShareAReservation) {
+  ResourceAllocator allocator;
+  allocator.add_host("actors only", 0);
+  allocator.add_host("a", 2);
+  allocator.add_host("b", 1);
+  const ReservationRequest run = run_meshes();
+  const auto bundles = allocator.find_bundles(run);
+  ASSERT_TRUE(bundles.has_value());
+  EXPECT_THAT(*bundles,
+              ElementsAre(BundlePlace{"a", {0}}, BundlePlace{"a", {1}}, BundlePlace{"b", {0}}));
+  EXPECT_EQ(allocator.candidates(run), (std::set<std::string>{"a", "b"}));
+  const MeshKey key{"run", 1};
+  allocator.reserve(key, run, *bundles);
+  EXPECT_FALSE(allocator.find_bundles(run).has_value());
+  EXPECT_EQ(allocator.num_fitting(run), 0u);
+  MeshRequest back = request("back", 1, 1);
+  back.reservation = key;
+  back.first_bundle = 2;
+  EXPECT_THAT(assign(allocator, back, {"back", 1}), ElementsAre(HostDevice{"b", 0}));
+  EXPECT_THAT(allocator.bundle_users(key).at(2), ElementsAre("back"));
+  back.first_bundle = 3;
+  EXPECT_THAT(error_of([&] { (void)allocator.find_places(back); }).message(),
+              ::testing::HasSubstr("has 3 bundles of which it skips 3"));
+  allocator.release(key);
+  EXPECT_EQ(allocator.num_fitting(run), 2u) << "the mesh keeps its device";
+  allocator.free({"back", 1});
+  EXPECT_TRUE(allocator.find_bundles(run).has_value());
+}
+
+TEST(ResourceAllocator, ABundleOfARunIsLostWithItsHost) {
+  ResourceAllocator allocator;
+  allocator.add_host("a", 3);
+  allocator.add_host("b", 1);
+  const MeshKey key{"run", 1};
+  allocator.reserve(key, run_meshes(), *allocator.find_bundles(run_meshes()));
+  allocator.remove_host("b");
+  EXPECT_FALSE(allocator.replace_lost(key, run_meshes())) << "the run places it anew itself";
+  MeshRequest back = request("back", 1, 1);
+  back.reservation = key;
+  back.first_bundle = 2;
+  const Error lost = error_of([&] { (void)allocator.find_places(back); });
+  EXPECT_EQ(lost.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(lost.message(), "mesh 'back': bundle 2 of reservation 'run' has lost its host");
+}
+
+TEST(ResourceAllocator, MeshesOfARunWithoutRoomNameTheFirstThatLacksSome) {
+  ResourceAllocator allocator;
+  allocator.add_host("a", 2);
+  EXPECT_FALSE(allocator.could_fit(run_meshes()));
+  const Error missing = allocator.shortage(run_meshes());
+  EXPECT_EQ(missing.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(missing.message(), ::testing::HasSubstr("mesh 'back' needs host 'b', which has not"));
+  allocator.add_host("b", 0);
+  EXPECT_EQ(allocator.shortage(run_meshes()).message(),
+            "beside the other meshes of its run, mesh 'back' [x=1] (1 devices) does not fit on b, "
+            "a, where 0 are free:\n"
+            "  host  devices  free  in use by\n"
+            "  a     2        2     -\n"
+            "  b     0        0     -\n"
+            "Give it more hosts, a smaller shape, or end what uses the devices.");
+  ReservationRequest with_spare = run_meshes();
+  with_spare.meshes[1].hosts = {"b"};
+  with_spare.spares = {"spare"};
+  EXPECT_FALSE(allocator.could_fit(with_spare));
+  allocator.add_host("spare", 1);
+  EXPECT_EQ(allocator.find_bundles(with_spare)->back().host, "spare");
 }
 
 TEST(ResourceAllocator, WhatNoHostHasIsRefusedWithTheRemedy) {

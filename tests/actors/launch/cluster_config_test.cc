@@ -15,13 +15,15 @@ using ::testing::HasSubstr;
 
 TEST(ClusterConfig, ReadsHostsInOrder) {
   const auto document = ConfigDocument::parse(
-      "launcher: manual\nhosts: [{name: a, devices: 2}, {name: b}]\n", "f", {});
+      "launcher: manual\nhosts: [{name: a, devices: 2}, {name: b}, {name: c, devices: 0}]\n", "f",
+      {});
   const ClusterConfig config = parse_cluster(document.root());
   EXPECT_EQ(config.launcher, LauncherKind::kManual);
-  ASSERT_EQ(config.hosts.size(), 2u);
+  ASSERT_EQ(config.hosts.size(), 3u);
   EXPECT_EQ(config.hosts[0].name, "a");
   EXPECT_EQ(config.hosts[0].devices, 2u);
   EXPECT_EQ(config.hosts[1].devices, 1u);
+  EXPECT_EQ(config.hosts[2].devices, 0u);
 }
 
 TEST(ClusterConfig, ReadsTheResourcesAndLabelsOfHosts) {
@@ -99,7 +101,7 @@ TEST(ClusterConfig, LimitsTheMemoryOfObjects) {
 
 TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
   const auto document = ConfigDocument::parse(
-      "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 0}, {name: a}, {nmae: c}]\n  "
+      "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 1025}, {name: a}, {nmae: c}]\n  "
       "threads_per_devise: 1\n",
       "f", {});
   EXPECT_EQ(
@@ -107,9 +109,9 @@ TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
                           [&] { parse_cluster(document.root().at("cluster")); }),
       "f:2:13: cluster.launcher: expected one of local, manual, found 'locl'; did you mean "
       "'local'?\n"
-      "f:3:30: cluster.hosts[0].devices: expected a whole number from 1 to 1024, found '0'\n"
-      "f:3:41: host 'a' is listed twice\n"
-      "f:3:46: unknown key 'nmae' in cluster.hosts[2]; did you mean 'name'?\n"
+      "f:3:30: cluster.hosts[0].devices: expected a whole number from 0 to 1024, found '1025'\n"
+      "f:3:44: host 'a' is listed twice\n"
+      "f:3:49: unknown key 'nmae' in cluster.hosts[2]; did you mean 'name'?\n"
       "f:4:3: unknown key 'threads_per_devise' in cluster; did you mean 'threads_per_device'?");
 }
 

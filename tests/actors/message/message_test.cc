@@ -81,7 +81,8 @@ TEST(Message, EveryKindComesBackEqual) {
                            })).bytes()),
               reply);
   }
-  const Reply failed{6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor"), true};
+  const Reply failed{6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor"), true,
+                     true};
   EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) {
                            encode_reply(failed, sink);
                          })).bytes()),

@@ -146,6 +146,17 @@ TEST_P(ActorExit, ItIsNoDeathAndCallsDoNotWaitForARestart) {
   EXPECT_EQ(error_of([&] { (void)waits.get(); }).code(), ErrorCode::kPeerDied);
 }
 
+TEST_P(ActorExit, CallersElsewhereChooseAnEndedActorNoMore) {
+  System elsewhere(test::system_options("elsewhere"));
+  unit(0).call<&ExitingActor::finish_now>().get();
+  for (System* const caller : {&elsewhere, process_.get()}) {
+    const auto mesh = caller->handle_of<ExitingActor>(spawned_);
+    EXPECT_THAT(error_of([&] { (void)mesh.rank(0).call<&ExitingActor::work>().get(); }).message(),
+                HasSubstr("has ended: told to"));
+    for (int i = 0; i < 20; ++i) EXPECT_GT(mesh.choose<&ExitingActor::work>().get(), 0);
+  }
+}
+
 TEST_P(ActorExit, OtherSuspendedCallsAreCancelled) {
   auto wait = unit(0).call<&ExitingActor::wait>();
   EXPECT_TRUE(eventually([] { return ExitingActor::finishing == 1; }));

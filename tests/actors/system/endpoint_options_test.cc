@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -54,6 +56,11 @@ class Kitchen final {
     --baking;
     return released;
   }
+  /// Has the actor's thread until `released` is set, whoever cancels it.
+  void burn() {
+    ++waiting;
+    while (!released) std::this_thread::sleep_for(1ms);
+  }
   /// Posts a task, which must not run beside a handler.
   void post_task() {
     context_.post([] {
@@ -62,6 +69,7 @@ class Kitchen final {
     });
   }
   int ask(ActorRef<Kitchen> other) { return other.call<&Kitchen::slow>().get(); }
+  void close(MeshRef<Kitchen> others) { others.within(kNoDeadline).stop().get(); }
   task<int> slow() {
     ++waiting;
     co_await gate_.wait();
@@ -93,7 +101,8 @@ class Kitchen final {
       on<&Kitchen::clean>("clean"), on<&Kitchen::clean_slowly>("clean_slowly"),
       on<&Kitchen::open_gate>("open_gate", urgent), on<&Kitchen::order>("order", urgent),
       on<&Kitchen::bake>("bake", blocking, idempotent), on<&Kitchen::ask>("ask", blocking),
-      on<&Kitchen::slow>("slow"), on<&Kitchen::fail>("fail", blocking),
+      on<&Kitchen::slow>("slow"), on<&Kitchen::burn>("burn"),
+      on<&Kitchen::close>("close", blocking), on<&Kitchen::fail>("fail", blocking),
       on<&Kitchen::is_baking>("is_baking", urgent), on<&Kitchen::post_task>("post_task", urgent),
       on<&Kitchen::seconds_left>("seconds_left", deadline(1h)),
       on<&Kitchen::seconds_by_default>("seconds_by_default"),
@@ -242,6 +251,27 @@ TEST_P(EndpointOptions, AStoppedActorCancelsItsBlockingHandlerAndTheCallItWaitsF
   EXPECT_TRUE(eventually([] { return Kitchen::baking > 0; }));
   other.stop().get();
   EXPECT_FALSE(baked.get()) << "its stop token was set";
+}
+
+TEST_P(EndpointOptions, AStopThatABlockingHandlerWaitsForIsCancelledWithIt) {
+  const auto cooks = kitchen(), other = kitchen("other");
+  auto burnt = other.call<&Kitchen::burn>();
+  EXPECT_TRUE(eventually([] { return Kitchen::waiting == 1; }));
+  const SpawnedActors others{interface_version<Kitchen>(),
+                             "other",
+                             MeshShape(),
+                             {},
+                             {std::make_shared<const ActorAddress>(other.address())}};
+  auto closed = cooks.call<&Kitchen::close>(system_.handle_of<Kitchen>(others));
+  EXPECT_TRUE(eventually([&] {
+    const auto calls = system_.waiting_calls();
+    return std::ranges::any_of(calls,
+                               [](const WaitingCall& call) { return call.method == "stop"; });
+  }));
+  cooks.stop().get();
+  EXPECT_EQ(error_of([&] { closed.get(); }).code(), ErrorCode::kCancelled);
+  Kitchen::released = true;
+  burnt.get();
 }
 
 TEST_P(EndpointOptions, TheDeadlineOfAMethodReplacesTheSystemsUnlessTheCallSetsOne) {

@@ -339,6 +339,7 @@ TEST_F(Generators, FailWithTheirProcessAfterTheValuesThatHaveCome) {
   kill();
   const auto last = values.next().get();
   EXPECT_EQ(last->error().code(), ErrorCode::kPeerDied);
+  EXPECT_EQ(last->error().progress(), CallProgress::kStarted);
   EXPECT_THAT(last->error().message(), HasSubstr("worker died: SIGKILL"));
   EXPECT_THAT(last->error().message(), HasSubstr("had given values and did not end"));
   EXPECT_FALSE(values.next().get());
@@ -513,7 +514,7 @@ struct RestartedGenerators : testing::Test {
 TEST_F(RestartedGenerators, AreNotRepeatedOnceTheyHaveYielded) {
   auto values = source.stream<&Source::gated>(2);  // idempotent
   EXPECT_EQ(values.next().get()->value(), 0);
-  auto waiting = source.stream<&Source::gated>(1);  // in the mailbox
+  auto waiting = source.stream<&Source::gated>(1);  // waits in the mailbox
   restart();
   EXPECT_EQ(values.next().get()->error().code(), ErrorCode::kPeerDied);
   EXPECT_FALSE(values.next().get());

@@ -128,6 +128,7 @@ TEST(Map, AnItemOfADeadActorFailsIfItMayHaveRun) {
     if (result.ok()) continue;
     ++failed;
     EXPECT_EQ(result.error().code(), ErrorCode::kPeerDied);
+    EXPECT_EQ(result.error().progress(), CallProgress::kMayHaveStarted);
     EXPECT_THAT(result.error().message(), testing::HasSubstr("whether it ran is unknown"));
   }
   EXPECT_EQ(results, 50);

@@ -44,13 +44,19 @@ class Service final {
     std::string answer = co_await other.call<&Service::where>();
     co_return answer;
   }
+  /// Fails as a request of a head that was replaced does.
+  void be_stale() {
+    ++waiting;
+    throw Error(ErrorCode::kStaleEpoch, "a newer head exists");
+  }
   void add(int number) { numbers.push_back(number); }
   std::vector<int> added() const { return numbers; }
   static inline std::atomic<int> waiting{0};
 
   static constexpr auto endpoints = interface<"test.service", 1>(
       on<&Service::where>("where"), on<&Service::wait_in_old>("wait_in_old", idempotent),
-      on<&Service::wait_once>("wait_once"), on<&Service::ask>("ask"), on<&Service::add>("add"),
+      on<&Service::wait_once>("wait_once"), on<&Service::ask>("ask"),
+      on<&Service::be_stale>("be_stale", idempotent), on<&Service::add>("add"),
       on<&Service::added>("added"));
 
  private:
@@ -182,6 +188,46 @@ TEST(RestartedActors, InAProcessThatLivesAStartedCallIsRepeatedIfItIsIdempotent)
   r.restart();
   EXPECT_TRUE(eventually([] { return Service::waiting == 2; })) << "in the new incarnation";
   started.cancel();
+}
+
+TEST(RestartedActors, AnErrorOfAHandlerIsNoRestart) {
+  RestartedInPlace r;
+  EXPECT_THAT([&] { r.service.call<&Service::be_stale>().get(); },
+              throws_error(ErrorCode::kStaleEpoch, "a newer head exists"));
+  EXPECT_EQ(Service::waiting, 1) << "the handler ran once";
+}
+
+TEST(RestartedActors, LostActorsOfOneProcessAreRestartedEachForItself) {
+  RestartedInPlace r;
+  const ProcessRef process = r.actors.addresses[0]->process;
+  SpawnedActors wanted = r.actors;
+  wanted.name = "team";
+  wanted.shape = MeshShape{{"unit", 2}};
+  wanted.addresses.clear();
+  SpawnedActors lost = r.owner.adopt_actors(wanted, {process, process});
+  // Constructed late: the owner does not know of them.
+  const SpawnedActors late = r.owner.spawn_actors(wanted, {process, process});
+  for (auto& actor : lost.addresses) {
+    EXPECT_TRUE(is_lost_actor(actor->actor));
+    ActorAddress owned = *actor;
+    owned.owner = r.owner.self();
+    actor = std::make_shared<const ActorAddress>(owned);
+    r.owner.supervise(owned);
+    r.owner.restart_begins(owned);
+  }
+  const auto team = r.owner.handle_of<Service>(lost);
+  auto first = team.rank(0).call<&Service::add>(1), second = team.rank(1).call<&Service::add>(2);
+  const SpawnedActors now =
+      r.owner.spawn_actors(lost, {process, process}, {2, 1, "an incident"}, {0, 1});
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    r.owner.restart_ends(*lost.addresses[rank], *now.addresses[rank]);
+  first.get();
+  second.get();
+  EXPECT_EQ(team.rank(0).call<&Service::added>().get(), std::vector<int>{1});
+  EXPECT_EQ(team.rank(1).call<&Service::added>().get(), std::vector<int>{2});
+  for (const auto& actor : late.addresses)
+    EXPECT_THAT([&] { (void)r.owner.ref<Service>(*actor).call<&Service::where>().get(); },
+                throws_error(ErrorCode::kStaleEpoch, "is being restarted"));
 }
 
 TEST(RestartedActors, TheActorsOfAMeshAreStoppedInAProcessThatLives) {

@@ -21,6 +21,7 @@
 namespace weft::actors {
 namespace {
 
+using namespace std::chrono_literals;
 using test::error_of;
 using test::eventually;
 using test::LogLines;
@@ -51,6 +52,22 @@ TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
   }
   EXPECT_EQ(driver.named<Oracle>(process, "oracle").call<&Oracle::answer>(1).get(), 2);
   EXPECT_EQ(worker.peers().size(), 1u);
+}
+
+TEST(Connecting, ASurveyByAnotherBuildIsRefusedInOneLine) {
+  System worker(of_gpt("worker0")), driver(of_gpt("driver"));
+  const ProcessRef process = driver.connect(worker.listen({"127.0.0.1", 0}));
+  EXPECT_EQ(driver.survey(process, {{{process.id}}, 1'000'000'000}, 5s).get().size(), 1u);
+  const System::Method survey{"survey", 4, 1, true, false, kDefaultDeadline};
+  const auto refused =
+      driver.call(std::make_shared<const ActorAddress>(ActorAddress{process, ActorId(0), "survey"}),
+                  survey, 5s, encode(SurveyRequest{}));
+  refused->wait_until(TimePoint::max());
+  ASSERT_TRUE(refused->error());
+  EXPECT_EQ(refused->error()->code(), ErrorCode::kIncompatible);
+  EXPECT_EQ(refused->error()->message(),
+            "worker0 runs another build of Weft, whose state this one cannot read: use the weft of "
+            "that build");
 }
 
 /// Socket that sends Weft's frames but has no token.

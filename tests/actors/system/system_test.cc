@@ -185,9 +185,10 @@ TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
   const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
                                                      {cluster.first_ref, cluster.second_ref}, "hi");
   const Error error = error_of([&] { mesh.at({1}).call<&Clerk::fail>("no such book").get(); });
-  EXPECT_EQ(
-      error,
-      Error(ErrorCode::kNotFound, "no such book").at("shelf 3").from("worker1", "front[data=1]"));
+  EXPECT_EQ(error, Error(ErrorCode::kNotFound, "no such book")
+                       .at("shelf 3")
+                       .from("worker1", "front[data=1]")
+                       .with(CallProgress::kFailed));
   EXPECT_EQ(error_of([&] { mesh.call<&Clerk::fail>("all fail").get(); }).message(), "all fail");
   const auto outcomes = mesh.call_collect<&Clerk::fail>("each fails").get();
   ASSERT_EQ(outcomes.size(), 2u);
@@ -354,9 +355,11 @@ TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
       [&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message().find("64 MiB"), std::string::npos) << error.message();
-  EXPECT_EQ(
-      error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(),
-      ErrorCode::kResourceExhausted);
+  EXPECT_EQ(error.progress(), CallProgress::kNotSent);
+  const Error lost =
+      error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); });
+  EXPECT_EQ(lost.code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(lost.progress(), CallProgress::kReplyLost);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
 }
 

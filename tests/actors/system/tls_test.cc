@@ -56,8 +56,8 @@ TEST(TlsLinks, CallsOfAllSizesGoBothWaysUnreadableInBetween) {
   for (int i = 0; i < 2000; ++i) EXPECT_EQ(many[i].get(), std::to_string(i));
   const std::string heard = observer.dialler_said();
   EXPECT_GT(heard.size(), 5'000'000u);
-  EXPECT_THAT(heard, Not(HasSubstr("pppp")));
-  EXPECT_THAT(heard, Not(HasSubstr("WEFT")));
+  // Long enough not to be in so many bytes of cipher text by chance.
+  EXPECT_THAT(heard, Not(HasSubstr("pppppppp")));
 }
 
 TEST(TlsLinks, OnLoopbackThereIsNoTlsUnlessACertificateIsNamed) {

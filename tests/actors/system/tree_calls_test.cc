@@ -510,6 +510,10 @@ TEST(TreeCalls, EndAtTheirDeadlineInAllProcesses) {
     EXPECT_EQ(results[rank].error().code(), ErrorCode::kDeadlineExceeded);
   }
   EXPECT_TRUE(eventually([] { return Member::cancelled == 39; }));
+  // Calls without time left do not leave.
+  for (const auto& late :
+       forest.mesh->within(Nanoseconds::zero()).call_collect<&Member::wait_from>(1).get())
+    EXPECT_EQ(late.ok() ? CallProgress::kNoCall : late.error().progress(), CallProgress::kNotSent);
 }
 
 TEST(TreeCalls, GoOnAfterAProcessCouldNotReachTheCaller) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -88,6 +89,13 @@ class Slot final {
   bool ended_ = false;
 };
 
+/// Adds the next reply to `sum`.
+void add_reply(RawClient& client, std::span<float> sum) {
+  std::vector<float> part(sum.size());
+  client.receive({reinterpret_cast<char*>(part.data()), sum.size_bytes()});
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+}
+
 }  // namespace
 
 Listening listen_on_loopback() {
@@ -131,17 +139,29 @@ void serve_raw_stream(int listening_socket) {
   ::close(socket);
 }
 
-void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches) {
+void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches,
+                     const RawSizes& sizes) {
   const int socket = ::accept(listening_socket, nullptr, nullptr);
   WEFT_CHECK(socket >= 0);
   no_delay(socket);
   int processes = 1;
   for (const RawBranch& branch : branches) processes += branch.processes;
-  std::vector<char> replies(static_cast<std::size_t>(processes) * kMessageBytes);
-  Message message;
-  while (read_message(socket, message)) {
-    for (const RawBranch& branch : branches) branch.client.send(1);
-    for (const RawBranch& branch : branches) branch.client.receive(branch.processes);
+  std::vector<char> request(sizes.request);
+  std::vector<char> replies(static_cast<std::size_t>(sizes.sums ? 1 : processes) * sizes.reply);
+  while (read_all(socket, request)) {
+    for (const RawBranch& branch : branches) branch.client.send(request);
+    if (sizes.sums) {
+      std::vector<float> sum(sizes.reply / sizeof(float), 1.0F);
+      for (const RawBranch& branch : branches) add_reply(branch.client, sum);
+      std::memcpy(replies.data(), sum.data(), replies.size());
+    } else {
+      std::span<char> rest = std::span(replies).subspan(sizes.reply);
+      for (const RawBranch& branch : branches) {
+        const std::size_t size = static_cast<std::size_t>(branch.processes) * sizes.reply;
+        branch.client.receive(rest.first(size));
+        rest = rest.subspan(size);
+      }
+    }
     write_all(socket, replies);
   }
   ::close(socket);
@@ -181,12 +201,16 @@ void RawClient::round_trip() {
 }
 
 void RawClient::send(int count) {
-  write_all(socket_, std::vector<char>(static_cast<std::size_t>(count) * kMessageBytes));
+  send(std::vector<char>(static_cast<std::size_t>(count) * kMessageBytes));
 }
 
 void RawClient::receive(int count) {
   std::vector<char> replies(static_cast<std::size_t>(count) * kMessageBytes);
-  WEFT_CHECK(read_all(socket_, replies));
+  receive(replies);
 }
+
+void RawClient::send(std::span<const char> bytes) { write_all(socket_, bytes); }
+
+void RawClient::receive(std::span<char> bytes) { WEFT_CHECK(read_all(socket_, bytes)); }
 
 }  // namespace weft

@@ -34,9 +34,18 @@ struct RawBranch {
   RawClient& client;
   int processes = 1;
 };
+/// Sizes of the messages of a tree, in bytes.
+struct RawSizes {
+  int request = kMessageBytes;
+  int reply = kMessageBytes;
+  /// A relay adds the replies of its branches, as numbers of 4 bytes, to its own and sends one
+  /// reply.
+  bool sums = false;
+};
 /// Sends every message of one connection on to all branches. Replies with a message of its own and
 /// with those of the branches, in one piece. Returns at the end of the connection.
-void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches);
+void serve_raw_relay(int listening_socket, std::span<const RawBranch> branches,
+                     const RawSizes& sizes);
 
 /// Client's end of one connection. One thread.
 class RawClient final {
@@ -51,6 +60,10 @@ class RawClient final {
   void send(int count);
   /// Waits for `count` replies. The client must have HandOver::kNone.
   void receive(int count);
+  /// Sends a message of any size. The client must have HandOver::kNone.
+  void send(std::span<const char> bytes);
+  /// Fills `bytes` with what arrives. The client must have HandOver::kNone.
+  void receive(std::span<char> bytes);
 
  private:
   struct Reader;

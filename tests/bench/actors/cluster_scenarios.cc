@@ -46,8 +46,11 @@ class Echo final {
   explicit Echo(Context&) {}
   Payload echo(const Payload& payload) const { return payload; }
   std::int64_t pid() const { return ::getpid(); }
+  std::int64_t take(const std::vector<float>& values) const { return std::ssize(values); }
+  std::vector<float> ones(std::int64_t count) const { return std::vector<float>(count, 1.0F); }
   static constexpr auto endpoints = actors::interface<"bench.actors.echo", 1>(
-      actors::on<&Echo::echo>("echo"), actors::on<&Echo::pid>("pid", actors::idempotent));
+      actors::on<&Echo::echo>("echo"), actors::on<&Echo::pid>("pid", actors::idempotent),
+      actors::on<&Echo::take>("take"), actors::on<&Echo::ones>("ones"));
 };
 
 /// Actor that calls the Echo of its own rank.
@@ -144,6 +147,30 @@ json gather(Cluster& cluster, const ScenarioOptions& options) {
   return {{"median_us", latency.median_us}, {"actors", options.actors}};
 }
 
+/// Numbers of a large argument or result.
+constexpr std::int64_t kLargeCount = kLargeBytes / sizeof(float);
+
+json send(Cluster& cluster, const ScenarioOptions& options) {
+  const auto echoes = spawn_and_call(cluster, options.actors, own());
+  const std::vector<float> values(kLargeCount, 1.0F);
+  const Latency latency =
+      time_calls(options.large_rounds, [&] { (void)echoes.call<&Echo::take>(values).get(); });
+  return {{"median_us", latency.median_us}, {"actors", options.actors}};
+}
+
+json reduce(Cluster& cluster, const ScenarioOptions& options) {
+  const auto echoes = spawn_and_call(cluster, options.reduced, own());
+  std::vector<float> first;
+  const Latency latency = time_calls(options.large_rounds, [&] {
+    std::vector<float> values = echoes.reduce<&Echo::ones>(actors::sum, kLargeCount).get();
+    if (first.empty()) first = values;
+    if (values != first || values.front() != static_cast<float>(options.reduced))
+      throw_error(ErrorCode::kInternal, "the sum of {} ones is {}", options.reduced,
+                  values.front());
+  });
+  return {{"median_us", latency.median_us}, {"actors", options.reduced}};
+}
+
 json restart(Cluster& cluster, const ScenarioOptions& options) {
   constexpr std::size_t kRestarts = 3;
   const SteadyClock clock;
@@ -166,10 +193,15 @@ json restart(Cluster& cluster, const ScenarioOptions& options) {
 }
 
 using ClusterScenario = json (*)(Cluster&, const ScenarioOptions&);
-const std::map<std::string, ClusterScenario> kClusterScenarios = {
-    {"call", call},      {"pipelined", pipelined},       {"pairs", pairs},
-    {"start", start},    {"start_shared", start_shared}, {"gather", gather},
-    {"restart", restart}};
+const std::map<std::string, ClusterScenario> kClusterScenarios = {{"call", call},
+                                                                  {"pipelined", pipelined},
+                                                                  {"pairs", pairs},
+                                                                  {"start", start},
+                                                                  {"start_shared", start_shared},
+                                                                  {"gather", gather},
+                                                                  {"restart", restart},
+                                                                  {"send", send},
+                                                                  {"reduce", reduce}};
 
 }  // namespace
 

@@ -19,9 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Actors of the largest scenario that `options` does not size.
-constexpr int kLeastDevices = 8;
-
 /// Runs a scenario and prints its figures, or its error. Returns true if it succeeded.
 bool report(const std::string& scenario, const std::function<json()>& run) {
   json line = {{"scenario", scenario}};
@@ -35,13 +32,10 @@ bool report(const std::string& scenario, const std::function<json()>& run) {
   return !line.contains("error");
 }
 
-/// Returns the arguments of a cluster with a device for each actor of a scenario.
+/// Returns the arguments of a cluster. Its actors need no devices.
 std::vector<std::string> cluster_arguments(const char* program, const ScenarioOptions& options,
                                            const std::string& out) {
-  const int actors = std::max(options.actors, kLeastDevices);
-  const int devices = (actors + options.hosts - 1) / options.hosts;
-  return {program, "--workers", std::to_string(options.hosts), "--devices", std::to_string(devices),
-          "--out", out};
+  return {program, "--workers", std::to_string(options.hosts), "--devices", "1", "--out", out};
 }
 
 int serve(std::vector<std::string> arguments, const actors::AppMain::Drive& drive) {
@@ -86,7 +80,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Times actors on a cluster of this machine"};
   app.add_option("scenarios", scenarios, "all if none is named")->check(CLI::IsMember(names));
   app.add_option("--hosts", options.hosts, "agents")->check(CLI::Range(1, 64));
-  app.add_option("--actors", options.actors, "actors of start and gather")
+  app.add_option("--actors", options.actors, "actors of start, gather and send")
       ->check(CLI::Range(1, 10000));
   app.add_option("--shared-actors", options.shared_actors, "actors of start_shared")
       ->check(CLI::Range(1, 100000));
@@ -94,6 +88,9 @@ int main(int argc, char** argv) {
   app.add_option("--pipelined", options.pipelined, "calls of pipelined and pairs")
       ->check(CLI::Range(100, 100000000));
   app.add_option("--rounds", options.rounds, "calls of gather")->check(CLI::Range(1, 1000000));
+  app.add_option("--reduced", options.reduced, "actors of reduce")->check(CLI::Range(1, 10000));
+  app.add_option("--large-rounds", options.large_rounds, "calls of send and reduce")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--repeats", options.repeats, "measurements of start, start_shared and restart")
       ->check(CLI::Range(1, 100));
   app.add_option("--out", out, "folder of the cluster's files");

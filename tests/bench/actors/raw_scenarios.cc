@@ -71,45 +71,64 @@ class RawTree final {
  public:
   /// `begin`, `end`: positions of the processes below this one. Blocks are those of calls of a
   /// mesh: their size is the smallest power of two that is enough.
-  RawTree(int begin, int end) {
+  RawTree(int begin, int end, const RawSizes& sizes) : sizes_(sizes) {
     int size = 1;
     while (begin < end && (end - 1) / size - begin / size >= kFanOut) size *= 2;
     while (begin < end) {
       const int next = std::min(end, (begin / size + 1) * size);
-      servers_.emplace_back([begin, next](const auto& tell_port) {
-        const RawTree below(begin + 1, next);
+      servers_.emplace_back([begin, next, sizes](const auto& tell_port) {
+        const RawTree below(begin + 1, next, sizes);
         const Listening listening = listen_on_loopback();
         tell_port(listening.port);
-        serve_raw_relay(listening.socket, below.branches());
+        serve_raw_relay(listening.socket, below.branches_, sizes);
       });
       clients_.emplace_back(servers_.back().port(), HandOver::kNone);
       branches_.push_back({clients_.back(), next - begin});
       begin = next;
     }
   }
-  std::span<const RawBranch> branches() const { return branches_; }
+  /// Calls all processes and waits for their replies.
+  void call() const {
+    const std::vector<char> request(sizes_.request);
+    for (const RawBranch& branch : branches_) branch.client.send(request);
+    for (const RawBranch& branch : branches_) {
+      std::vector<char> replies(static_cast<std::size_t>(sizes_.sums ? 1 : branch.processes) *
+                                sizes_.reply);
+      branch.client.receive(replies);
+    }
+  }
 
  private:
+  const RawSizes sizes_;
   std::deque<ServerProcess> servers_;
   std::deque<RawClient> clients_;
   std::vector<RawBranch> branches_;
 };
 
+json time_tree(int processes, int rounds, const RawSizes& sizes) {
+  const RawTree tree(0, processes, sizes);
+  const Latency latency = time_calls(rounds, [&] { tree.call(); });
+  return {{"median_us", latency.median_us}, {"actors", processes}};
+}
+
 /// Calls the same processes over a tree.
 json raw_tree(const ScenarioOptions& options) {
-  const RawTree tree(0, options.actors);
-  const Latency latency = time_calls(options.rounds, [&] {
-    for (const RawBranch& branch : tree.branches()) branch.client.send(1);
-    for (const RawBranch& branch : tree.branches()) branch.client.receive(branch.processes);
-  });
-  return {{"median_us", latency.median_us}, {"actors", options.actors}};
+  return time_tree(options.actors, options.rounds, {});
+}
+
+json raw_send(const ScenarioOptions& options) {
+  return time_tree(options.actors, options.large_rounds, {.request = kLargeBytes});
+}
+
+/// The sum is that of the first branches of the tree. Its caller adds at most 16 replies more.
+json raw_reduce(const ScenarioOptions& options) {
+  return time_tree(options.reduced, options.large_rounds, {.reply = kLargeBytes, .sums = true});
 }
 
 using RawScenario = json (*)(const ScenarioOptions&);
-const std::map<std::string, RawScenario> kRawScenarios = {{"raw_call", raw_call},
-                                                          {"raw_pipelined", raw_pipelined},
-                                                          {"raw_gather", raw_gather},
-                                                          {"raw_tree", raw_tree}};
+const std::map<std::string, RawScenario> kRawScenarios = {
+    {"raw_call", raw_call}, {"raw_pipelined", raw_pipelined}, {"raw_gather", raw_gather},
+    {"raw_tree", raw_tree}, {"raw_send", raw_send},           {"raw_reduce", raw_reduce}};
 
 }  // namespace
 

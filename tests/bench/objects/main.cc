@@ -166,11 +166,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Way in which an object gets to its readers.
-enum class By { kGet, kShare };
+/// Way in which an object gets to its readers: each pulls; a broadcast to their hosts before they
+/// read; one call of the mesh, which does both.
+enum class By { kGet, kShare, kCall };
 
 /// Returns the seconds until all readers have read a new object of the owner; the best of several.
-/// kShare: after a broadcast to their hosts.
 double time_reads(const Options& options, const actors::ActorRef<Peer>& owner,
                   const std::vector<actors::ActorRef<Peer>>& readers, std::uint64_t bytes, By by,
                   actors::System& system) {
@@ -184,10 +184,16 @@ double time_reads(const Options& options, const actors::ActorRef<Peer>& owner,
     const Ref ref = owner.call<&Peer::put>(bytes).get();
     const auto start = std::chrono::steady_clock::now();
     if (by == By::kShare) owner.call<&Peer::share>(ref, mesh).get();
-    std::vector<actors::Future<int>> reading;
-    for (const auto& reader : readers) reading.push_back(reader.call<&Peer::read>(ref));
-    for (auto& each : reading)
-      if (each.get() != 14) throw_error(ErrorCode::kDataLoss, "an object has wrong bytes");
+    std::vector<int> read;
+    if (by == By::kCall) {
+      read = mesh.within(std::chrono::minutes(10)).call<&Peer::read>(ref).get();
+    } else {
+      std::vector<actors::Future<int>> reading;
+      for (const auto& reader : readers) reading.push_back(reader.call<&Peer::read>(ref));
+      for (auto& each : reading) read.push_back(each.get());
+    }
+    for (const int each : read)
+      if (each != 14) throw_error(ErrorCode::kDataLoss, "an object has wrong bytes");
     best = std::min(best, seconds_since(start));
     owner.call<&Peer::drop>().get();
   }
@@ -236,9 +242,9 @@ void measure_pull(const Options& options, const apps::TestHosts* hosts, double r
   const std::uint64_t bytes = options.pull_mib << 20;
   time_reads(options, owner, peers, 1 << 20, By::kShare, children.system());  // opens connections
   const double limit = hosts == nullptr ? 0 : static_cast<double>(bytes) / (rate * kPayloadShare);
-  for (const By by : {By::kGet, By::kShare}) {
+  for (const By by : {By::kGet, By::kShare, By::kCall}) {
     const double seconds = time_reads(options, owner, peers, bytes, by, children.system());
-    const char* const name = by == By::kGet ? "get" : "share";
+    const char* const name = by == By::kGet ? "get" : by == By::kShare ? "share" : "call";
     if (options.json)
       fmt::print(
           "{{\"what\": \"{}\", \"hosts\": {}, \"bytes\": {}, \"seconds\": {:.6f}, "

@@ -60,6 +60,8 @@ ROWS = [
     Row("start in own processes: actors/s", "start", "actors_per_second", times_peer=20),
     Row("call to {peer_actors} actors, 64 B, and gather: us", "gather_few", "median_us", raw="raw_tree_few"),
     Row("call to {actors} actors, 64 B, and gather: us", "gather", "median_us", raw="raw_tree", times_raw=2),
+    Row("1 MiB to {actors} processes and back: us", "send", "median_us", raw="raw_send", most=1500000),
+    Row("reduce of 1 MiB over 64 actors: us", "reduce", "median_us", raw="raw_reduce", times_raw=2),
     Row("SIGKILL to the first answer of the next: ms", "restart", "median_ms", most=150),
 ]
 SIDES = ("Weft", "Ray", "Monarch")
@@ -330,9 +332,6 @@ def weft_round(arguments, limit):
     found.update({name + "_few": figures for name, figures in few.items() if name != "failed"})
     if "failed" in few:
         found["gather_few"] = few["failed"]
-    shared = subprocess.run([arguments.weft, "--help"], capture_output=True, text=True, check=False).stdout
-    if "start_shared" not in shared:
-        found["start_shared"] = {"error": "Weft has no actors that share a process yet"}
     return found
 
 

@@ -93,6 +93,15 @@ class Node final {
                                          record_, std::int64_t{0});
     const auto team = co_await spawning;
     const auto states = co_await team.call<&Node::state>();
+    const auto part = team.slice({{"node", 0, 1}});
+    ErrorCode code{};
+    try {
+      co_await context_.stop(part);
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    if (code != ErrorCode::kInvalidArgument)
+      throw_error(ErrorCode::kInternal, "a slice was stopped alone");
     co_await context_.stop(team);
     co_return static_cast<std::int64_t>(states.size());
   }
@@ -323,8 +332,11 @@ void hosted(Cluster& cluster) {
   const auto own = cluster.system().host<Node>("own", record.file(), std::int64_t{0});
   const auto kid = own.call<&Node::spawn>("kid", "", std::int64_t{0}).get();
   expect(kid.call<&Node::add>(1).get() == 1, "it spawns");
+  (void)cluster.find<Node>("kid", 0s);  // asks once
   own.call<&Node::stop>("kid").get();
   expect_record(record, {"kid"});
+  expect(error_of([&] { (void)cluster.find<Node>("kid", 0s); }).code() == ErrorCode::kNotFound,
+         "its name has gone");
   own.stop().get();
 }
 

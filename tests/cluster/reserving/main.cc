@@ -79,14 +79,16 @@ void asks_too_much(Cluster& cluster) {
   }
 }
 
-/// Spawns without a reservation by a label.
+/// Spawns without a reservation by labels, also on a host without devices.
 void labels(Cluster& cluster) {
   auto pool = cluster.spawn<Unit>(
       "pool", {{"unit", 2}}, {.place = actors::pack().label("zone", "b"), .needs = {.devices = 1}});
-  std::vector<std::string> hosts;
+  auto clerk = cluster.spawn<Unit>("clerk", {.place = actors::pack().label("zone", "c")});
+  (void)clerk.call<&Unit::pid>().get();
+  std::map<std::string, std::vector<std::string>> hosts;
   for (const auto& mesh : cluster.status().meshes)
-    for (const auto& place : mesh.places) hosts.push_back(place.host);
-  say(fmt::format("pool on {}", fmt::join(hosts, " ")));
+    for (const auto& place : mesh.places) hosts[mesh.key.name].push_back(place.host);
+  for (const auto& [name, on] : hosts) say(fmt::format("{} on {}", name, fmt::join(on, " ")));
 }
 
 const std::map<std::string, std::function<void(Cluster&)>> kScenarios = {

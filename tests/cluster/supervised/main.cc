@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/head/head.h"
 #include "core/base/clock.h"
 #include "tests/cluster/supervised/shared_scenarios.h"
 #include "tests/cluster/supervised/unit.h"
@@ -286,11 +287,22 @@ void adopted(Cluster& cluster, const actors::AppRun& run, actors::ActorProcess p
   if (run.restart == 0) unit.within(actors::kNoDeadline).call<&Unit::wait_once>().get();
 }
 
-/// The first driver dies with its actor, whose policy restarts none. The next one has a new actor.
+/// The first driver dies with its actors, which share a process. The next one has a new actor if
+/// the policy restarts none; else each is restarted, but the one that had ended itself.
 void adopted_lost(Cluster& cluster, const actors::AppRun& run) {
   const auto unit = cluster.spawn<Unit>("unit", {}, "");
+  const Mesh units = cluster.spawn<Unit>("units", {{"unit", 3}}, {.restarts = 3}, "");
   const int sum = unit.call<&Unit::add>(1).get();
+  for (const int rank : {1, 2})
+    expect(units.rank(rank).call<&Unit::add>(rank).get() == rank, "each rank is an actor");
+  if (run.restart == 0) units.rank(0).call<&Unit::exit>().get();
+  expect_text(error_of([&] { (void)units.rank(0).call<&Unit::state>().get(); }),
+              "units[unit=0] has ended");
   if (run.restart == 0) {
+    const auto head = cluster.head().head();
+    while (
+        head.call<&actors::Head::find_actors>(actors::FindActors{"units", 0}).get().ended.empty())
+      std::this_thread::sleep_for(10ms);
     kill(unit.call<&Unit::state>().get().pid);
     kill(::getpid());
   }

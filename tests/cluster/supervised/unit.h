@@ -73,12 +73,14 @@ class Unit final {
   void tell_to(const actors::ActorRef<Unit>& other, int number) {
     (void)other.tell<&Unit::add>(number);
   }
+  void exit() { context_.exit("enough"); }
   static constexpr auto endpoints = actors::interface<"test.unit", 1>(
       actors::on<&Unit::add_through>("add_through"), actors::on<&Unit::pass_on>("pass_on"),
       actors::on<&Unit::add_to>("add_to"), actors::on<&Unit::tell_to>("tell_to"),
       actors::on<&Unit::add>("add"), actors::on<&Unit::state>("state", actors::idempotent),
       actors::on<&Unit::wait_for_restart>("wait_for_restart", actors::idempotent),
-      actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"));
+      actors::on<&Unit::wait_once>("wait_once"), actors::on<&Unit::ask>("ask"),
+      actors::on<&Unit::exit>("exit"));
 
  private:
   actors::Context& context_;

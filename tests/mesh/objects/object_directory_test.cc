@@ -76,6 +76,39 @@ TEST_F(Directory, AReaderWhoseSourceFailedGetsAnotherOneThatDoesNotDependOnIt) {
   EXPECT_EQ(source_of(3, "c", {2}), 1u);
 }
 
+TEST_F(Directory, AReaderWaitsForABroadcastToItsHost) {
+  const std::vector audience = {process(2), process(3)};
+  EXPECT_EQ(directory.add_audience(object.id, audience).size(), 2u);
+  EXPECT_TRUE(directory.add_audience(object.id, audience).empty());
+  directory.expect(object.id, audience);
+  EXPECT_EQ(locate(2, "b"), std::nullopt);
+  EXPECT_EQ(source_of(9, "e"), 1u);  // not expected
+  const std::uint64_t first = kBroadcastFlag | 1, second = kBroadcastFlag | 2;
+  directory.add_receiver(object.id, process(2), "b", first);
+  directory.expect_ends(object.id, audience);
+  EXPECT_EQ(locate(2, "b"), std::nullopt);
+  EXPECT_EQ(locate(4, "b"), std::nullopt);
+  EXPECT_EQ(source_of(3, "c"), 9u);                     // left out; process 2 is no source yet
+  directory.received(object.id, ProcessId(2), second);  // no member of that broadcast
+  EXPECT_EQ(locate(2, "b"), std::nullopt);
+  directory.received(object.id, ProcessId(2), first);
+  for (const std::uint64_t reader : {2, 4}) {
+    const auto reply = locate(reader, "b");
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->action, Action::kMap);
+    EXPECT_EQ(reply->holder.id, ProcessId(2));
+  }
+  // Process 2 has lost the copy.
+  EXPECT_EQ(source_of(2, "b", {2}), 3u);
+}
+
+TEST_F(Directory, AReaderThatIsRefusedDoesNotKeepTheObject) {
+  EXPECT_EQ(source_of(2, "b"), 1u);
+  EXPECT_EQ(test::error_of([&] { locate(2, "b", {1}); }).code(), ErrorCode::kUnavailable);
+  directory.drop(object.id);
+  EXPECT_TRUE(directory.take_dropped(object.id));
+}
+
 TEST_F(Directory, ADroppedObjectEndsOnceNobodyReceivesIt) {
   EXPECT_EQ(source_of(2, "b"), 1u);
   directory.drop(object.id);

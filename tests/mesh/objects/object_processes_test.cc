@@ -203,6 +203,14 @@ class ObjectBroadcasts : public ObjectProcesses {
     const auto size = std::ssize(addresses);
     return {driver.system, "readers", MeshShape({{"reader", size}}), std::move(addresses)};
   }
+  /// Connects the processes of a broadcast. UCX 1.13.1 may abort a process whose peer dies while
+  /// they connect (assertion in ucp_request_send_state_ff).
+  static constexpr std::uint64_t kConnectCount = 1 << 18;  // 1 MiB
+  static void connect_by_broadcast(const actors::MeshRef<Reader>& mesh,
+                                   const ObjectRef<Numbers>& object) {
+    EXPECT_EQ(mesh.call<&Reader::sum>(object).get(),
+              std::vector<std::uint64_t>(mesh.size(), sum_of(kConnectCount)));
+  }
 };
 
 TEST_F(ObjectBroadcasts, AnObjectIsSharedWithEachHostOnce) {
@@ -244,6 +252,89 @@ TEST_F(ObjectBroadcasts, ABroadcastIsRepairedAfterAKill) {
   for (const auto& reader : {readers[0], readers[2]}) {
     EXPECT_EQ(reader.call<&Reader::status>().get().copies, 1u);
     EXPECT_EQ(reader.call<&Reader::sum>(owned.ref()).get(), sum_of(kCount));
+  }
+}
+
+TEST_F(ObjectBroadcasts, AMeshCallBringsALargeArgumentToItsHostsAtOnce) {
+  constexpr std::uint64_t kCount = 2'000'003;
+  std::vector<actors::ActorRef<Reader>> readers;
+  for (const char* host : {"b", "b", "c", "d", "a"})
+    readers.push_back(start(fmt::format("{}{}", host, readers.size()), host));
+  const auto mesh = mesh_of(readers);
+  const auto owned = driver.objects.put(numbers(kCount)).get();
+  const auto received = [&] {
+    std::uint64_t bytes = 0;
+    for (const auto& reader : readers) bytes += reader.call<&Reader::status>().get().bytes_received;
+    return bytes;
+  };
+  const std::vector sums(readers.size(), sum_of(kCount));
+  // Twice: the second call finds the copies.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(mesh.call<&Reader::sum>(owned.ref()).get(), sums);
+    EXPECT_EQ(received(), 3 * kCount * 4);
+    EXPECT_EQ(driver.status().broadcasts, 1u);
+  }
+  // The same argument for each rank, and calls that need no plan: of one host, small, or with an
+  // object for each rank.
+  const auto again = driver.objects.put(numbers(kCount)).get();
+  EXPECT_EQ(mesh.scatter<&Reader::sum>(std::vector(readers.size(), again.ref())).get(), sums);
+  EXPECT_EQ(driver.status().broadcasts, 2u);
+  const auto third = driver.objects.put(numbers(kCount)).get();
+  const auto small = driver.objects.put(numbers(100)).get();
+  const auto one_host = mesh_of({readers[0], readers[1]});
+  EXPECT_EQ(one_host.call<&Reader::sum>(third.ref()).get(), std::vector(2, sum_of(kCount)));
+  EXPECT_EQ(mesh.call<&Reader::sum>(small.ref()).get(), std::vector(5, sum_of(100)));
+  EXPECT_EQ(mesh_of({readers[0], readers[2]})
+                .scatter<&Reader::sum>(std::vector{third.ref(), small.ref()})
+                .get(),
+            (std::vector{sum_of(kCount), sum_of(100)}));
+  EXPECT_EQ(driver.status().broadcasts, 2u);
+}
+
+TEST_F(ObjectBroadcasts, AMeshCallGoesOnWithoutADeadHost) {
+  constexpr std::uint64_t kCount = 32 << 20;  // 128 MiB
+  std::vector<actors::ActorRef<Reader>> readers;
+  for (const char* host : {"b", "c", "d"}) readers.push_back(start(host, host));
+  const auto mesh = mesh_of(readers).within(test::kPatience);
+  const auto first = driver.objects.put(numbers(kConnectCount)).get();
+  connect_by_broadcast(mesh, first.ref());
+  std::optional owned(driver.objects.put(numbers(kCount)).get());
+  auto calls = mesh.call_collect<&Reader::sum>(owned->ref());
+  EXPECT_TRUE(eventually([&] { return driver.status().broadcasts == 2; }));
+  kill("c");
+  const auto sums = calls.get();
+  EXPECT_EQ(sums[0].value(), sum_of(kCount));
+  EXPECT_TRUE(sums[1].ok() || sums[1].error().code() == ErrorCode::kPeerDied);
+  EXPECT_EQ(sums[2].value(), sum_of(kCount));
+  owned.reset();
+  EXPECT_TRUE(eventually([&] { return driver.status().host_bytes == kConnectCount * 4; }));
+}
+
+TEST_F(ObjectBroadcasts, TheDeathOfTheOwnerDuringABroadcastIsTheErrorUnlessThereIsACopy) {
+  constexpr std::uint64_t kCount = 32 << 20;  // 128 MiB
+  for (const std::uint32_t copies : {1, 2}) {
+    // The driver may still know a process of the other round.
+    const auto name = [&](const std::string& place) { return fmt::format("{}{}", place, copies); };
+    const auto owner = start(name("owner"), "o");
+    std::vector<actors::ActorRef<Reader>> readers;
+    for (const char* host : {"b", "c", "d"}) readers.push_back(start(name(host), host));
+    const auto mesh = mesh_of(readers).within(test::kPatience);
+    connect_by_broadcast(mesh, owner.call<&Reader::put>(kConnectCount, 1).get());
+    const auto ref = owner.call<&Reader::put>(kCount, copies).get();  // the driver has the second
+    auto calls = mesh.call_collect<&Reader::sum>(ref);
+    EXPECT_TRUE(eventually([&] { return owner.call<&Reader::status>().get().broadcasts == 2; }));
+    kill(name("owner"));
+    for (const auto& sum : calls.get()) {
+      if (sum.ok() || copies == 2) {
+        EXPECT_EQ(sum.value(), sum_of(kCount));
+      } else {
+        // A reader that connects again after the death finds nobody.
+        EXPECT_TRUE(sum.error().code() == ErrorCode::kPeerDied ||
+                    sum.error().code() == ErrorCode::kUnavailable);
+        EXPECT_THAT(sum.error().message(), testing::HasSubstr("object 2 of owner"));
+      }
+    }
+    for (const char* host : {"b", "c", "d"}) kill(name(host));
   }
 }
 

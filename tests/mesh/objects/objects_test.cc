@@ -182,8 +182,43 @@ TEST_F(MeshObjects, MappedObjectsStayInMemoryAndTheErrorHasTheNumbers) {
   EXPECT_EQ(content(views[1]), numbers(kCount, 1));
   const Error larger = error_of([&] { one.objects.put(numbers(4 * kCount)).get(); });
   EXPECT_EQ(larger.code(), ErrorCode::kResourceExhausted);
-  EXPECT_EQ(larger.message().substr(0, 80),
-            "object 5 of one takes 4 MiB, and the objects of a host may take 3 MiB of memory ");
+  EXPECT_EQ(
+      larger.message(),
+      "object 5 of one takes 4 MiB, and could not be read: all objects of the host of one may "
+      "take 3 MiB of memory (cluster.objects); raise cluster.objects, or put it in parts");
+}
+
+TEST_F(MeshObjects, CopiesOfOtherProcessesObjectsEndBeforeAnObjectGoesToDisk) {
+  limit = 3 << 20;
+  Place& owner = place("owner", "a");
+  Place& one = place("one", "b");
+  Place& two = place("two", "b");
+  constexpr std::size_t kCount = 1 << 18;  // 1 MiB
+  std::vector<OwnedObject<Numbers>> others, own;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    others.push_back(owner.objects.put(numbers(kCount, i)).get());
+    EXPECT_EQ(content(one.get(others[i].ref())), numbers(kCount, i));
+  }
+  for (std::uint32_t i = 0; i < 2; ++i) own.push_back(one.objects.put(numbers(kCount, 9)).get());
+  EXPECT_EQ(one.status().copies, 3u);  // the older copy has ended
+  EXPECT_EQ(one.status().bytes_on_disk, 0u);
+  // The ended copy comes back in place of the other one, which the owner forgets.
+  std::optional view = one.get(others[0].ref());
+  EXPECT_EQ(content(*view), numbers(kCount, 0));
+  EXPECT_EQ(one.status().bytes_received, 3u << 20);
+  EXPECT_EQ(one.status().bytes_on_disk, 0u);
+  // A copy with a reader stays.
+  own.push_back(one.objects.put(numbers(kCount, 9)).get());
+  EXPECT_EQ(one.status().bytes_on_disk, 1u << 20);
+  EXPECT_EQ(content(*view), numbers(kCount, 0));
+  view.reset();
+  own.clear();
+  EXPECT_EQ(content(two.get(others[1].ref())), numbers(kCount, 1));
+  others.clear();
+  for (Place* each : {&owner, &one, &two}) {
+    EXPECT_TRUE(eventually([&] { return each->status().copies == 0; }));
+    EXPECT_TRUE(eventually([&] { return each->status().host_bytes == 0; }));
+  }
 }
 
 TEST_F(MeshObjects, AFullDiskIsNamed) {

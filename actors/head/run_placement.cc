@@ -1,4 +1,4 @@
-#include "actors/recovery/run_placement.h"
+#include "actors/head/run_placement.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +7,8 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 namespace weft::actors {
 namespace {
@@ -23,9 +25,10 @@ class Matching final {
   Matching(const std::vector<HostDevices>& hosts, const std::vector<MeshToPlace>& meshes,
            const std::vector<std::string>& spares, HostScope reach)
       : hosts_(hosts), meshes_(meshes), spares_(spares), reach_(reach) {
-    for (const HostDevices& host : hosts_) {
+    for (std::size_t host = 0; host < hosts_.size(); ++host) {
       first_.push_back(rank_at_.size());
-      rank_at_.resize(rank_at_.size() + host.users.size(), kNone);
+      rank_at_.resize(rank_at_.size() + hosts_[host].users.size(), kNone);
+      if (hosts_[host].accepts_processes) usable_hosts_.emplace(hosts_[host].name, host);
     }
     find_ranks();
     for (std::size_t tier = 0; tier < kTiers; ++tier) match(tier);
@@ -38,13 +41,14 @@ class Matching final {
       result.places.push_back(mesh.places);
       result.places.back().resize(static_cast<std::size_t>(mesh.size));
     }
-    std::vector<std::size_t> lacking(meshes_.size());
+    result.lacking.resize(meshes_.size());
     for (const RankToPlace& rank : ranks_)
-      if (rank.device == kNone) ++lacking[rank.mesh];
+      if (rank.device == kNone) ++result.lacking[rank.mesh];
       else result.places[rank.mesh][rank.rank] = device(rank.device);
-    const auto first = std::ranges::find_if(lacking, [](std::size_t ranks) { return ranks > 0; });
-    if (first != lacking.end())
-      result.problem = problem_of(static_cast<std::size_t>(first - lacking.begin()), *first);
+    const auto first =
+        std::ranges::find_if(result.lacking, [](std::size_t ranks) { return ranks > 0; });
+    if (first != result.lacking.end())
+      result.problem = problem_of(static_cast<std::size_t>(first - result.lacking.begin()), *first);
     return result;
   }
 
@@ -96,10 +100,9 @@ class Matching final {
   void add(std::vector<std::size_t>& to, const std::vector<std::string>& names,
            std::set<std::size_t>& known) const {
     for (const std::string& name : names)
-      for (std::size_t host = 0; host < hosts_.size(); ++host)
-        if (hosts_[host].name == name && hosts_[host].accepts_processes &&
-            known.insert(host).second)
-          to.push_back(host);
+      if (const auto host = usable_hosts_.find(name);
+          host != usable_hosts_.end() && known.insert(host->second).second)
+        to.push_back(host->second);
   }
 
   bool usable(const RankToPlace& rank, std::size_t host, std::size_t device) const {
@@ -209,6 +212,7 @@ class Matching final {
       std::map<std::string, int> users;
       for (const MeshKey& user : host.users) ++users[user.name];
       std::vector<std::string> parts;
+      if (users.empty()) parts.emplace_back("no devices");
       for (const auto& [user, devices] : users)
         parts.push_back(user.empty() ? fmt::format("{} free", devices)
                                      : fmt::format("{} used by mesh {}", devices, user));
@@ -224,6 +228,7 @@ class Matching final {
   const std::vector<MeshToPlace>& meshes_;
   const std::vector<std::string>& spares_;
   const HostScope reach_;
+  std::unordered_map<std::string_view, std::size_t> usable_hosts_;  // Hosts that answer, by name.
   std::vector<std::size_t> first_;    // Number of the first device, by host.
   std::vector<std::size_t> rank_at_;  // Rank or kNone, by device.
   std::vector<RankToPlace> ranks_;    // Ranks that need a device.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -34,6 +35,7 @@ enum class HostScope : std::uint8_t {
 struct RunPlacement {
   /// Devices by mesh and rank. Ranks that are not broken keep theirs.
   std::vector<std::vector<HostDevice>> places;
+  std::vector<std::size_t> lacking;  ///< Number of ranks without a device, by mesh.
   /// Name of a mesh that lacks devices, with a table of the hosts; the caller must wait then.
   /// Empty: every rank has a device.
   std::string problem;

@@ -1,4 +1,4 @@
-#include "actors/recovery/run_placement.h"
+#include "actors/head/run_placement.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -56,6 +56,7 @@ TEST(RunPlacement, SparesAreForMeshesWhoseHostsAreNotThere) {
                               HostScope::kOwnHosts);
   EXPECT_THAT(busy.problem, HasSubstr("mesh 'a' is missing 1 of its 1 devices"));
   EXPECT_THAT(busy.problem, HasSubstr("w0: 1 used by mesh other"));
+  EXPECT_THAT(busy.lacking, ElementsAre(1u));
   const auto gone = place_run({host("w0", {kFree}, false), host("spare", {kFree})}, meshes,
                               {"spare"}, HostScope::kOwnHosts);
   EXPECT_THAT(gone.places, ElementsAre(ElementsAre(HostDevice{"spare", 0})));
