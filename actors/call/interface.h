@@ -273,12 +273,14 @@ constexpr std::uint32_t method_index() {
 /// operations too, or the one for numbers; null if neither fits.
 template <typename T, auto Member>
 constexpr CombineResults combine_of() {
-  constexpr std::uint32_t index = method_index<T, Member>();
-  if constexpr (kIsGenerator<Member>) return nullptr;
-  else if constexpr (T::endpoints.has_combine[index]) return T::endpoints.combine[index];
-  else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
-    return &internal::combine_results<ResultOf<Member>>;
-  else return nullptr;
+  CombineResults combine = nullptr;
+  if constexpr (!kIsGenerator<Member>) {
+    constexpr std::uint32_t index = method_index<T, Member>();
+    if constexpr (T::endpoints.has_combine[index]) combine = T::endpoints.combine[index];
+    else if constexpr (internal::Elements<ResultOf<Member>>::kReducible)
+      combine = &internal::combine_results<ResultOf<Member>>;
+  }
+  return combine;
 }
 
 }  // namespace weft::actors

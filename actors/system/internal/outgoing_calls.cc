@@ -306,7 +306,7 @@ void OutgoingCalls::finish_combined(const std::vector<std::uint64_t>& ids,
   for (const std::uint64_t id : ids) {
     const auto state = pending_.take(id);
     if (!state) continue;
-    if (id == ids.front()) state->complete_combined(std::move(value), level);
+    if (id == ids.front()) state->complete_combined(std::exchange(value, {}), level);
     else state->complete_covered();
   }
 }
