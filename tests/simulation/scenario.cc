@@ -179,6 +179,13 @@ void Scenario::keep_up() {
   });
 }
 
+void Scenario::start_head_after(ProcessNumber former) {
+  // One that is stopped takes a signal only when it goes on.
+  if (!over_ && world_.alive(former))
+    world_.after(std::chrono::milliseconds(100), [this, former] { start_head_after(former); });
+  else if (!over_ && find("head") == 0 && !world_.is_dark(0)) start_head();
+}
+
 void Scenario::strike(TimePoint until) {
   std::vector<ProcessNumber> all = world_.processes();
   if (all.empty()) return;
@@ -224,9 +231,7 @@ void Scenario::strike(TimePoint until) {
       else world_.kill(victim, "died: SIGKILL");
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
-                     [this] {
-                       if (find("head") == 0 && !world_.is_dark(0)) start_head();
-                     });
+                     [this, victim] { start_head_after(victim); });
       return;
     }
     case 2:

@@ -44,6 +44,8 @@ class Scenario final {
   bool recovers() const { return keeper_ != Keeper::kNobody; }
   bool supervised() const { return keeper_ == Keeper::kRun || keeper_ == Keeper::kLocalRun; }
   void start_head();
+  /// Starts a head once the former one has ended.
+  void start_head_after(ProcessNumber former);
   void start_worker(int worker);
   void start_missing();
   void keep_up();
