@@ -121,8 +121,8 @@ bool CallState::complete_covered() {
 }
 
 bool CallState::fail(Error error) {
-  const bool is_known = error.progress() != CallProgress::kNoCall;
-  return fail(std::move(error), is_known ? error.progress() : progress());
+  const CallProgress own = error.progress();
+  return fail(std::move(error), own != CallProgress::kNoCall ? own : progress());
 }
 
 bool CallState::fail(Error error, CallProgress progress) {

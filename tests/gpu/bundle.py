@@ -1,10 +1,10 @@
 """Packs the programs for another machine, and unpacks them there."""
+import lzma
 import os
 import pathlib
 import subprocess
 import tarfile
 import tempfile
-import zlib
 
 LARGEST = 40_000_000  # bytes of a packed bundle and the sources, which travel together
 
@@ -34,7 +34,7 @@ def size_of_sources(source):
 
 
 def pack(build, source, file):
-    """Installs a build and packs it as tar.gz. Returns a line that tells the sizes."""
+    """Installs a build and packs it as a tar file, compressed by xz. Returns a line that tells the sizes."""
     file = pathlib.Path(file)
     with tempfile.TemporaryDirectory(prefix="weft-pack-") as folder:
         root = pathlib.Path(folder, "bundle")
@@ -50,7 +50,7 @@ def pack(build, source, file):
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(file.name + ".part")
         try:
-            with tarfile.open(part, "w:gz", compresslevel=6) as archive:
+            with tarfile.open(part, "w:xz", preset=3) as archive:
                 archive.add(root, "bundle")
             packed, sources = part.stat().st_size, size_of_sources(source)
             unpacked = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
@@ -72,7 +72,7 @@ def unpack(file, folder):
             # Python before 3.10.12 has no filters.
             options = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
             archive.extractall(folder, **options)
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+    except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
         raise BundleError(f"{file} cannot be unpacked: {error}. Pack it again with --pack") from error
     roots = [path.parent.parent for path in pathlib.Path(folder).glob("*/bin/weft")]
     if len(roots) != 1:

@@ -1,6 +1,7 @@
 #include "actors/system/internal/arrival_order.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -55,9 +56,7 @@ std::optional<Envelope> ArrivalOrder::cancel(ProcessId origin, std::uint64_t cal
     for (auto& [number, call] : lane.held) {
       if (!call || call->call.id != call_id) continue;
       --lane.num_held;
-      std::optional<Envelope> cancelled = std::move(call);
-      call.reset();
-      return cancelled;
+      return std::exchange(call, std::nullopt);
     }
   return std::nullopt;
 }

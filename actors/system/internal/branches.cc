@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<Branch>> Branches::start(const RelayHeader& header, 
       request.nodes.push_back(std::move(nodes[at - first]));
     branches.push_back(std::make_shared<Branch>(*this, calls_, request.nodes, sink, find_call));
     request.key = branches.back()->key_ = add(branches.back());
-    branches.back()->send(std::move(request));
+    branches.back()->send(request);
   }
   return branches;
 }
@@ -82,7 +82,7 @@ Branch::Branch(Branches& branches, OutgoingCalls& calls, const std::vector<Relay
   open_.seal();
 }
 
-void Branch::send(RelayRequest request) {
+void Branch::send(const RelayRequest& request) {
   const auto state =
       calls_.call_relay(head_, encode(request), own_calls_.empty() ? nullptr : shared_from_this());
   state->when_done([branch = shared_from_this(), state] { branch->on_end(*state); });

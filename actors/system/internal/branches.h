@@ -80,7 +80,7 @@ class Branch final : public CarriedCalls, public std::enable_shared_from_this<Br
 
  private:
   friend class Branches;
-  void send(RelayRequest request);
+  void send(const RelayRequest& request);
   void on_results(RelayResults results);
   void on_end(const CallState& call);
   /// Removes the results of calls that have one already, and notes those that are left.

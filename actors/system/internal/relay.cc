@@ -175,7 +175,7 @@ void Relay::deliver_own(const std::shared_ptr<RelayedTree>& tree) {
     } else if (i + 1 < own.calls.size()) {
       envelope.call.arguments = arguments;
     } else {
-      envelope.call.arguments = std::move(arguments);
+      envelope.call.arguments = std::exchange(arguments, {});
     }
     deliver(header.origin.id, std::move(envelope));
   }

@@ -25,7 +25,7 @@ class TreeCalls::Tree final : public std::enable_shared_from_this<Tree> {
   bool add(const std::shared_ptr<CallState>& state,
            const std::shared_ptr<const ActorAddress>& address, std::size_t rank);
   /// Sends all calls.
-  void start(RelayHeader header, TimePoint deadline);
+  void start(const RelayHeader& header, TimePoint deadline);
   bool empty() const { return entries_.empty(); }
   void take(RelayResults results);
   void cancel(std::uint64_t id);
@@ -83,7 +83,7 @@ bool TreeCalls::Tree::add(const std::shared_ptr<CallState>& state,
   return true;
 }
 
-void TreeCalls::Tree::start(RelayHeader header, TimePoint deadline) {
+void TreeCalls::Tree::start(const RelayHeader& header, TimePoint deadline) {
   num_ranks_ = header.num_ranks;
   {
     const std::lock_guard lock(owner_.mutex_);
