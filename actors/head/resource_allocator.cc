@@ -27,7 +27,7 @@ bool has_labels(const std::map<std::string, std::string>& labels,
 
 std::string label_text(const std::map<std::string, std::string>& labels) {
   std::vector<std::string> parts;
-  for (const auto& [key, value] : labels) parts.push_back(key + "=" + value);
+  for (const auto& [key, value] : labels) parts.push_back(fmt::format("{}={}", key, value));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

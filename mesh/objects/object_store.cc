@@ -34,7 +34,7 @@ std::filesystem::path make_folder(const actors::System& system) {
                                 error.message());
     }
   }
-  const std::filesystem::path folder =
+  std::filesystem::path folder =
       private_temporary_folder(std::filesystem::temp_directory_path(),
                                "there is no folder for objects") /
       "objects";
