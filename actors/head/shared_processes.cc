@@ -16,7 +16,7 @@ constexpr Nanoseconds kFormerEndsWithin = std::chrono::seconds(5);
 
 MeshKey SharedProcesses::find_or_begin(const MeshTable::Mesh& mesh, const std::string& host) {
   if (const auto found = meshes_.find_shared(mesh.owner, host, mesh.request)) return *found;
-  const MeshKey key{kSharedProcessName, store_.next_mesh_epoch(kSharedProcessName)};
+  MeshKey key{kSharedProcessName, store_.next_mesh_epoch(kSharedProcessName)};
   MeshRequest request = mesh.request;
   request.mesh = kSharedProcessName;
   request.shape = MeshShape();

@@ -86,7 +86,7 @@ std::vector<std::string> to_arguments(const HostCapacity& capacity) {
   for (const auto& [name, number] : capacity.custom)
     arguments.insert(arguments.end(), {"--resource", fmt::format("{}={}", name, number)});
   for (const auto& [key, value] : capacity.labels)
-    arguments.insert(arguments.end(), {"--label", key + "=" + value});
+    arguments.insert(arguments.end(), {"--label", fmt::format("{}={}", key, value)});
   return arguments;
 }
 

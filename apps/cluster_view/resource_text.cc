@@ -29,7 +29,8 @@ std::string own_text(const actors::HostStatus& host) {
   std::vector<std::string> parts;
   for (const auto& [name, total] : host.total.custom)
     parts.push_back(fmt::format("{} {} of {}", name, used_of(host, name), total));
-  for (const auto& [key, value] : host.offer.capacity.labels) parts.push_back(key + "=" + value);
+  for (const auto& [key, value] : host.offer.capacity.labels)
+    parts.push_back(fmt::format("{}={}", key, value));
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -8,7 +8,7 @@ using namespace weft::actors;
 /// Lives in another process than main(). Other processes call the methods that `endpoints` lists.
 struct Greeter {
   using Arguments = std::tuple<std::string>;
-  Greeter(Context& context, std::string greeting) : name(context.name()), word(greeting) {}
+  Greeter(Context& context, const std::string& greeting) : name(context.name()), word(greeting) {}
   std::string greet(std::string to) { return fmt::format("{} {} from {}", word, to, name); }
   static constexpr auto endpoints = interface<"hello.greeter", 1>(on<&Greeter::greet>("greet"));
   std::string name, word;

@@ -39,7 +39,7 @@ DataPlaneHello ObjectStore::open_data_plane() {
 }
 
 DataPlaneHello ObjectStore::connect(const DataPlaneHello& hello) {
-  const DataPlaneHello own = open_data_plane();
+  DataPlaneHello own = open_data_plane();
   transfer_.connect(context_.caller().id, hello);
   return own;
 }

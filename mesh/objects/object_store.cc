@@ -34,10 +34,9 @@ std::filesystem::path make_folder(const actors::System& system) {
                                 error.message());
     }
   }
-  std::filesystem::path folder =
-      private_temporary_folder(std::filesystem::temp_directory_path(),
-                               "there is no folder for objects") /
-      "objects";
+  std::filesystem::path folder = private_temporary_folder(std::filesystem::temp_directory_path(),
+                                                          "there is no folder for objects") /
+                                 "objects";
   create_private_folder(folder);
   return folder;
 }

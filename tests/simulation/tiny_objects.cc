@@ -83,9 +83,12 @@ class TinyHolder final {
       records_.violations.push_back(
           fmt::format("{} reads other bytes of object {} than were put", context_.name(), object));
   }
-  /// Tells the other processes that this one reads the object no more.
+  /// Tells the other processes that this one reads the object no more, by whatever mapping.
   void release_early(const mesh::ObjectId& id) {
-    const std::vector<mesh::Notice> notices = {{mesh::Notice::Kind::kReaderDone, id}};
+    constexpr std::uint64_t kNumbers = 256;
+    std::vector<mesh::Notice> notices;
+    for (std::uint64_t number = 0; number < kNumbers; ++number)
+      notices.push_back({mesh::Notice::Kind::kReaderDone, id, number});
     for (const actors::ProcessRef& peer : context_.system().peers())
       context_.system()
           .named<mesh::ObjectStore>(peer, actors::kObjectStoreName)

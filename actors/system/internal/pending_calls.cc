@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "actors/system/internal/pending_calls.h"
+#include "actors/system/internal/system_methods.h"
 
 namespace weft::actors {
 
