@@ -105,14 +105,35 @@ HeadLink::Reached HeadLink::reach(Nanoseconds within) const {
   return {system_.named<Head>(process_, "head"), losses_};
 }
 
-void HeadLink::retry(Nanoseconds within, const std::function<void(const Reached&)>& call) {
-  const TimePoint give_up = clock_.now() + within;
+HeadLink::Reached HeadLink::reach_patiently(TimePoint give_up,
+                                            const std::function<bool()>& goes_on) const {
+  if (goes_on) {
+    std::unique_lock lock(mutex_);
+    while (!lost_ && away_since_ && clock_.now() < give_up) {
+      changed_.wait_for(lock, std::min<Nanoseconds>(kCallAgainAfter, give_up - clock_.now()),
+                        [this] { return lost_ || !away_since_; });
+      lock.unlock();
+      if (!goes_on())
+        throw_error(ErrorCode::kCancelled, "interrupted while the head at {} is away",
+                    to_string(address_));
+      lock.lock();
+    }
+  }
+  return reach(give_up - clock_.now());
+}
+
+void HeadLink::retry(const Patience& patience, const std::function<void(const Reached&)>& call) {
+  const TimePoint give_up = clock_.now() + patience.within;
   std::optional<AnnouncedWait> announced;
   while (true) {
     std::uint64_t before = losses();
     std::optional<Error> problem;
+    bool is_reached = false;
     try {
-      const Reached reached = reach(give_up - clock_.now());
+      const Nanoseconds left = give_up - clock_.now();
+      const Reached reached = reach_patiently(
+          clock_.now() + std::min(left, patience.head_returns_within), patience.goes_on);
+      is_reached = true;
       before = reached.losses;
       return call({reached.head.within(give_up - clock_.now()), before});
     } catch (const Error& error) {
@@ -120,12 +141,13 @@ void HeadLink::retry(Nanoseconds within, const std::function<void(const Reached&
     }
     // kCancelled is retried, too: only a head that ends, or has lost this process, cancels its
     // calls.
-    const bool passes = problem->code() == ErrorCode::kUnavailable ||
-                        problem->code() == ErrorCode::kCancelled || losses() != before;
+    const bool passes =
+        is_reached && (problem->code() == ErrorCode::kUnavailable ||
+                       problem->code() == ErrorCode::kCancelled || losses() != before);
     const std::string& why = problem->message();
     const std::string what = "the cluster: " + why.substr(0, why.find('\n'));
     if (announced) announced->update(what);
-    else announced.emplace(what, within);
+    else announced.emplace(what, patience.within);
     std::unique_lock lock(mutex_);
     if (!passes || lost_ || clock_.now() + kCallAgainAfter >= give_up) throw Error(*problem);
     changed_.wait_for(lock, kCallAgainAfter, [this] { return lost_.has_value(); });

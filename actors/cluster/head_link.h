@@ -66,13 +66,26 @@ class HeadLink final {
   /// Returns the head, after waiting up to `within` for it. Throws Error(kUnavailable) if it is
   /// still away, or the error that is final.
   Reached reach(Nanoseconds within) const;
+  /// Limits of a request that is repeated.
+  struct Patience {
+    Nanoseconds within;  ///< Time limit of the whole request.
+    /// Time limit of each absence of the head.
+    Nanoseconds head_returns_within = Nanoseconds::max();
+    /// Asked every 50 ms while the head is away. False ends the request with Error(kCancelled).
+    /// Empty: the wait goes on.
+    std::function<bool()> goes_on = {};
+  };
   /// Returns the result of `call`: R(const ActorRef<Head>&, std::uint64_t losses). Calls again if
   /// the answer was lost with the head, or the error may pass: a head returns, and devices become
   /// free. Announces a long wait. Throws the last error at the end of `within`.
   template <typename R, typename Call>
   R ask(Nanoseconds within, const Call& call) {
+    return ask<R>(Patience{within}, call);
+  }
+  template <typename R, typename Call>
+  R ask(const Patience& patience, const Call& call) {
     std::optional<R> result;
-    retry(within,
+    retry(patience,
           [&](const Reached& reached) { result.emplace(call(reached.head, reached.losses)); });
     return std::move(*result);
   }
@@ -99,8 +112,10 @@ class HeadLink final {
   /// Makes one attempt. Returns false if it must be repeated.
   bool find();
   void lose(const Error& why);
+  /// Waits for the head until `give_up`, as reach() does, and asks `goes_on` meanwhile.
+  Reached reach_patiently(TimePoint give_up, const std::function<bool()>& goes_on) const;
   /// Makes a call for ask(). `Reached::head` has the time limit that is left.
-  void retry(Nanoseconds within, const std::function<void(const Reached&)>& call);
+  void retry(const Patience& patience, const std::function<void(const Reached&)>& call);
 
   System& system_;
   const Address address_;

@@ -125,14 +125,17 @@ void RunRecovery::start(RunMeshes& meshes) {
       where.hosts = hosts_of(mesh.hosts);
       first += static_cast<std::uint32_t>(mesh.shape.size());
       if (is_held && start_at(meshes, where)) continue;
-      // The head names the host that is missing.
+      // A host that is lost may have joined again when the next start fails.
+      if (is_held) lost_host_ = find_lost_host();
       is_held = false;
       devices.release();
+      // The head names the host that is missing.
       meshes.start_next(MeshPlacement{mesh.hosts});
     }
+    lost_host_.reset();
   } catch (const Error& error) {
     try {
-      lost_host_ = find_lost_host();
+      if (!lost_host_) lost_host_ = find_lost_host();
     } catch (const Error&) {
       // The head does not answer. The error of the start counts.
     }
