@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "core/base/check.h"
@@ -274,7 +275,15 @@ void ClusterWorld::lose_power(int host, const std::string& files, Nanoseconds la
 
 void ClusterWorld::mend(int from, int to) {
   trace(fmt::format("host {} reaches host {} again", from, to));
-  cuts_.erase({from, to});
+  if (cuts_.erase({from, to}) > 0) mended_[{from, to}] = time();
+}
+
+bool ClusterWorld::was_cut(int a, int b, Nanoseconds past) const {
+  return std::ranges::any_of(std::array{std::pair(a, b), std::pair(b, a)}, [&](const auto& path) {
+    const auto mended = mended_.find(path);
+    return is_cut(path.first, path.second) ||
+           (mended != mended_.end() && time() - mended->second < past);
+  });
 }
 
 Nanoseconds ClusterWorld::latency(int from, int to) {

@@ -51,6 +51,8 @@ class ClusterWorld final : public World,
   bool is_cut(int from, int to) const {
     return cuts_.contains({from, to}) || dark_.contains(from) || dark_.contains(to);
   }
+  /// Returns whether a path between two hosts is cut, or was within the last `past`.
+  bool was_cut(int a, int b, Nanoseconds past) const;
   /// Sets the probability that a segment must be retransmitted.
   void set_loss(double probability) { loss_ = probability; }
 
@@ -114,6 +116,7 @@ class ClusterWorld final : public World,
   std::map<int, std::uint64_t> dark_;  // hosts without power, with the number of the power loss
   std::uint64_t last_loss_ = 0;
   std::set<std::pair<int, int>> cuts_;
+  std::map<std::pair<int, int>, TimePoint> mended_;  // last mend of each path
   double loss_ = 0.001;
   bool children_live_ = false;
   std::uint16_t next_port_ = 30000;

@@ -22,6 +22,9 @@ constexpr auto kOverWithin = std::chrono::seconds(120);
 /// Time limit of the second run, which may wait until the first run's devices are released.
 constexpr auto kCalmRun = std::chrono::seconds(80);
 constexpr auto kEndsWithin = std::chrono::seconds(60);
+/// Time after a cut in which a host is reached again, by a retransmission after 3 s, and told what
+/// has ended.
+constexpr auto kReconnectsWithin = std::chrono::seconds(5);
 /// Largest difference of a host's clock rate from the world's, in thousandths.
 constexpr int kClockDrift = 20;
 
@@ -56,6 +59,9 @@ Scenario::Scenario(Options options)
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
   world_.hide(options_.scratch.string());
   records_.token = token_;
+  records_.service.is_cut_off = [this] {
+    return world_.was_cut(world_.host_of(world_.current_process()), 0, kReconnectsWithin);
+  };
   records_.objects.has_second_copies = options_.seed / 8 % 2 == 0;
 }
 

@@ -29,7 +29,7 @@ class TinyChild final {
         beat_(context.every(kBeat, [this] { check(); })) {}
 
   void check() {
-    if (records_.serving[parent_] <= incarnation_) return;
+    if (records_.serving[parent_] <= incarnation_ || records_.is_cut_off()) return;
     records_.violations.push_back(
         fmt::format("a child of incarnation {} of {} runs, and incarnation {} has served",
                     incarnation_, parent_, records_.serving[parent_]));

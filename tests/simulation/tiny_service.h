@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,13 +19,16 @@ struct ServiceRecords {
   std::uint64_t calls = 0;
   std::uint64_t incarnations = 0;
   std::vector<std::string> violations;
+  /// Returns whether the calling process cannot be told to end: its host is, or just was, cut off
+  /// from that of the head and the drivers. Its actors go on until it is reached again, or 60 s.
+  std::function<bool()> is_cut_off;
 };
 
 /// Supervised actors in shared processes beside the training of a run. Each starts a child, and is
 /// called in every step. Checks that
 ///   - a call that has returned has run, and only idempotent ones run twice;
 ///   - no incarnation of an actor serves after a later one has;
-///   - children end with their parents.
+///   - children end with their parents, unless they cannot be reached.
 class TinyService final {
  public:
   /// `calm`: nothing fails, so each call must succeed.

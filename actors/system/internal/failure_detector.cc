@@ -40,12 +40,14 @@ void FailureDetector::check(const std::shared_ptr<Link>& link) {
   if (silent <= options_.dead_after) return;
   if (callbacks_.timed_out) callbacks_.timed_out(link->peer(), silent);
   const double seconds = in_seconds(silent);
-  link->say_goodbye({fmt::format("no data received for {:.1f} s", seconds), true});
+  const std::string peer = describe(link->introduction());
+  // The error of the silent peer's calls contains this, and must not seem to blame the other side.
+  link->say_goodbye({fmt::format("no data received from {} for {:.1f} s", peer, seconds), true});
   links_.drop(
       link,
       Error(ErrorCode::kPeerDied,
             fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
-                        describe(link->introduction()), seconds)),
+                        peer, seconds)),
       DisconnectCause::kDisconnected);
 }
 
