@@ -107,7 +107,7 @@ class ChildActors final {
   const ProcessId own_;
   mutable Mutex mutex_;  // guards the members below
   mutable Condition changed_;
-  std::map<Id, Child> children_;  // in the order of their spawns
+  std::map<Id, Child> children_;  // ids grow with each spawn
   Id last_ = 0;
   std::set<Parent> ended_;
   std::deque<Parent> ended_order_;

@@ -37,7 +37,7 @@ class ChildSpawner final : public Spawner {
   Context& context_;
   const Actions actions_;
   BlockingWork& work_;
-  std::uint64_t last_number_ = 0;  // of a request of an actor of this process
+  std::uint64_t last_number_ = 0;  // number of the last request
 };
 
 }  // namespace weft::actors

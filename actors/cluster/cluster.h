@@ -56,7 +56,8 @@ struct ClusterOptions {
   /// True for the owner of the actors that outlive runs; see Keeper.
   bool is_keeper = false;
   /// Called when an operator stops actors of a name that this owner has not published, on a thread
-  /// that may block. Throws Error(kNotFound) if it has none. If empty, the request fails with that.
+  /// that may block. Throws Error(kNotFound) if there are no such actors. Empty: the operator's
+  /// request fails with kNotFound.
   std::function<void(const std::string& name)> on_stop_unpublished = {};
   /// Called by `weft cancel`: ends this program like an interruption, or at once. Returns a text
   /// for the operator: the work left before the end. Must not block. Empty: the program cannot be
@@ -126,8 +127,9 @@ class Cluster final {
   /// is taken over if it has the same bundles. Throws Error(kResourceExhausted) at once, with the
   /// table of hosts, if the present hosts could not hold the bundles even without other users, or
   /// if 100 calls of this driver wait already; Error(kDeadlineExceeded) with the reason after
-  /// `within`; Error(kAlreadyExists) if this driver has one of that name; Error(kNotFound) if a
-  /// host has not joined; Error(kInvalidArgument) for an empty bundle, or none, or more than 1,000.
+  /// `within`; Error(kUnavailable) if the head stays away for 60 s; Error(kAlreadyExists) if this
+  /// driver has one of that name; Error(kNotFound) if a host has not joined;
+  /// Error(kInvalidArgument) for an empty bundle, or none, or more than 1,000.
   ///   auto room = cluster.reserve("room", {{.devices = 1}, {.cpus = 2}}, spread());
   Reservation reserve(const std::string& name, std::vector<Resources> bundles,
                       const MeshPlacement& where = {},
@@ -376,8 +378,8 @@ class Cluster final {
   /// themselves.
   void end_children_of_ended();
   void actor_exited(const ActorAddress& actor);
-  /// Has end_children_of_ended() called for an actor; with kNoActor: for all of the process. Does
-  /// not block.
+  /// Lets a thread call end_children_of_ended() for an actor; with kNoActor, for all actors of the
+  /// process. Does not block.
   void end_children_later(const ActorAddress& parent);
   /// Tells the spawner of actors in ended_, until a thread has taken them.
   void tell_ended();
@@ -447,7 +449,7 @@ class Cluster final {
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;
   BlockingWork stops_;       // stop_published()
-  BlockingWork child_work_;  // of spawner_
+  BlockingWork child_work_;  // requests to spawner_
   // Declared last: enables the callbacks of the system.
   std::optional<RevocableTarget<Cluster>::Binding> binding_;
 };

@@ -139,7 +139,7 @@ bool Cluster::is_inherited_by_other(const ChildSpawn& request) {
   if (std::ranges::any_of(children,
                           [&](const ChildSpawn& child) { return child.actors.name() == name; }))
     return true;
-  // Their parent has died, or the predecessor began this spawn, without finishing it.
+  // The parent has died, or the predecessor has begun and not finished this spawn.
   const bool uses = static_cast<IfExists>(request.actors.if_exists) == IfExists::kUse;
   if (!uses || request.is_repeated) release_inherited(name);
   return false;
@@ -166,7 +166,7 @@ std::vector<ChildSpawn> Cluster::children_in(const std::map<ProcessId, ProcessRe
 
 bool Cluster::finish_child(ChildActors::Id child, const NamedActors& actors) {
   if (!children_.finish(child, actors)) return false;
-  // They may have been given up and stopped already, or have ended before they had a name.
+  // The children may have been stopped already, or may have ended before they had a name.
   if (!published_.find(actors.name)) forget_children(actors.name);
   else if (have_ended(actors)) stop_child_actors(actors.name);
   return true;

@@ -45,7 +45,7 @@ class ForwardingSpawner final : public Spawner {
 
   Context& context_;
   std::uint64_t last_number_ = 0;
-  std::map<ActorId, std::vector<Child>> children_;  // by parent
+  std::map<ActorId, std::vector<Child>> children_;  // key: the parent
   std::size_t forget_above_ = 64;                   // size of children_
 };
 
