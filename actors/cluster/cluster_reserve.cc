@@ -12,7 +12,7 @@ namespace {
 
 constexpr Nanoseconds kHeadReplyWithin = std::chrono::seconds(5);
 /// Time for which the head may be away while a reservation waits.
-constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
+constexpr Nanoseconds kHeadAwayAtMost = std::chrono::seconds(60);
 constexpr Nanoseconds kAskWhetherToGoOnEvery = std::chrono::milliseconds(50);
 /// Name of the reservation of a run's meshes.
 constexpr const char* kMeshesName = "run-meshes";
@@ -50,7 +50,7 @@ Reservation Cluster::reserve_bundles(ReservationRequest request, Nanoseconds wit
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
   const auto reserved = head_.ask<std::optional<ReservedBundles>>(
-      {within + kHeadReplyWithin, kHeadReturnsWithin, goes_on},
+      {within + kHeadReplyWithin, kHeadAwayAtMost, goes_on},
       [&](const ActorRef<Head>& head, std::uint64_t losses) -> std::optional<ReservedBundles> {
         request.within_ns =
             std::max<Nanoseconds>(give_up - clock.now(), Nanoseconds::zero()).count();
