@@ -6,6 +6,7 @@
 #include <backward.hpp>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "core/crash/stack_library.h"
 #include "core/stack_trace/internal/interrupted.h"
@@ -31,6 +32,15 @@ std::string describe(std::size_t number, const backward::ResolvedTrace& frame) {
   return line + ")\n";
 }
 
+void write(backward::StackTrace& trace) {
+  backward::TraceResolver resolver;
+  resolver.load_stacktrace(trace);
+  for (std::size_t i = 0; i < trace.size(); ++i) {
+    const std::string line = describe(i, resolver.resolve(trace[i]));
+    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  }
+}
+
 }  // namespace
 }  // namespace weft
 
@@ -38,10 +48,7 @@ extern "C" [[gnu::visibility("default")]] void weft_stack_plugin(void* context, 
   static_assert(std::is_same_v<decltype(&weft_stack_plugin), weft::WriteStack>);
   backward::StackTrace trace;
   trace.load_from(weft::internal::interrupted(context), weft::kFrames, context, address);
-  backward::TraceResolver resolver;
-  resolver.load_stacktrace(trace);
-  for (std::size_t i = 0; i < trace.size(); ++i) {
-    const std::string line = weft::describe(i, resolver.resolve(trace[i]));
-    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
-  }
+  // The handler may run on a small alternate stack, which a library has set. libdw needs more than
+  // that for the lines of a large source.
+  std::thread([&trace] { weft::write(trace); }).join();
 }
