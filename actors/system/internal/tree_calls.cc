@@ -283,7 +283,7 @@ std::vector<std::shared_ptr<CallState>> TreeCalls::call(const Targets& targets,
     header.bytes = shared->size();
     header.num_ranks = static_cast<std::uint32_t>(targets.size());
     header.reduce = wanted.reduce;
-    tree->start(std::move(header), calls.front()->deadline);
+    tree->start(header, calls.front()->deadline);
   }
   for (const std::size_t i : direct) {
     message.actor = targets[i]->actor;

@@ -45,6 +45,8 @@ struct ValueSenderTest : testing::Test {
   std::shared_ptr<ValueSender> sender = std::make_shared<ValueSender>(mailbox, route, 7);
   int frame = 0;
 
+  // A write that is due holds the sender, and the sender its route.
+  ~ValueSenderTest() override { route->due.clear(); }
   bool generator_was_resumed() {
     const auto item = mailbox->try_next(Mailbox::Ordinary::kNone);
     return item && std::get<Resumption>(*item).frame == &frame;
@@ -167,6 +169,8 @@ struct ValueQueueTest : testing::Test {
         return call;
       });
 
+  // A call that is not done holds its queue.
+  ~ValueQueueTest() override { call->cancel(); }
   void give(std::size_t number, std::size_t size = 8) {
     queue->on_values(*call, std::vector(number, bytes(size)));
   }
