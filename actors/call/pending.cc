@@ -133,12 +133,14 @@ bool CallState::fail(Error error, CallProgress progress) {
 }
 
 void CallState::cancel() {
-  if (done()) return;
+  if (done() || !claim()) return;
   const CallProgress now = progress();
-  if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}",
-                                                    method, target->label, to_string(now))),
-           now))
-    owner.withdraw(*this);
+  error_ = Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}",
+                                                    method, target->label, to_string(now)))
+               .with(now);
+  // First, so that whoever sees the error finds the call withdrawn.
+  owner.withdraw(*this);
+  publish();
 }
 
 Outcome<std::vector<std::byte>> CallState::take_result() {
@@ -193,22 +195,24 @@ void CallGroup::part_done(const CallState& part) {
   const bool failed = on_error_ == OnError::kFailFast && part.error().has_value();
   if (!last && !failed) return;
   if (!claim()) return;
-  if (failed) error_ = part.error();
-  publish();
-  if (failed)
+  if (failed) {
+    error_ = part.error();
     for (const auto& other : parts_) other->cancel();
+  }
+  publish();
 }
 
 void CallGroup::cancel() {
   if (done()) return;
-  if (claim()) {
-    error_ = Error(ErrorCode::kCancelled,
-                   fmt::format("the call '{}' of {} actors was cancelled before all had answered",
-                               parts_.front()->method, parts_.size()))
-                 .with(progress());
-    publish();
-  }
+  const bool first = claim();
+  const CallProgress now = progress();
   for (const auto& part : parts_) part->cancel();
+  if (!first) return;
+  error_ = Error(ErrorCode::kCancelled,
+                 fmt::format("the call '{}' of {} actors was cancelled before all had answered",
+                             parts_.front()->method, parts_.size()))
+               .with(now);
+  publish();
 }
 
 }  // namespace weft::actors

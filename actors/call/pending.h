@@ -39,7 +39,8 @@ class Pending {
   void watch(const void* watcher, std::function<void()> then);
   /// Drops the callbacks of `watcher`. One that has begun still runs to its end.
   void forget(const void* watcher);
-  /// Completes with Error(kCancelled) unless done, and asks the other side to stop.
+  /// Asks the other side to stop, and completes with Error(kCancelled) unless done. Messages that
+  /// are sent because of the error arrive behind the request to stop.
   virtual void cancel() = 0;
   /// Returns how far the calls of an operation that is not done have gone.
   virtual CallProgress progress() const { return CallProgress::kNoCall; }
@@ -85,6 +86,7 @@ struct ValueSink {
 /// Owner of calls, which can withdraw them: the system. Outlives every call that is not done.
 class CallOwner {
  public:
+  /// Removes a call that is about to end as cancelled, and asks its target to stop it.
   virtual void withdraw(const CallState& call) = 0;
   /// Sends a call elsewhere whose process is lost, for the reason `why`. Returns false if the call
   /// must fail.

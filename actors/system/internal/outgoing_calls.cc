@@ -338,8 +338,10 @@ void OutgoingCalls::fail_all_of(ProcessId process, const Error& reason) {
 }
 
 void OutgoingCalls::cancel_all_of(ProcessId process, const Error& reason) {
-  for (const auto& [state, destination] : pending_.take_all_of(process))
-    if (state->fail(with_call_outcome(reason, *state))) withdraw_from(*destination, *state);
+  for (const auto& [state, destination] : pending_.take_all_of(process)) {
+    withdraw_from(*destination, *state);
+    state->fail(with_call_outcome(reason, *state));
+  }
 }
 
 void OutgoingCalls::fail_all_of(const std::set<ActorKey>& actors, const Error& reason) {
@@ -351,8 +353,10 @@ void OutgoingCalls::fail_all_of(const std::set<ActorKey>& actors, const Error& r
 }
 
 void OutgoingCalls::cancel_all_of(const std::set<ActorKey>& actors, const Error& reason) {
-  for (const auto& [state, destination] : pending_.take_all_of(actors))
-    if (state->fail(with_call_outcome(reason, *state))) withdraw_from(*destination, *state);
+  for (const auto& [state, destination] : pending_.take_all_of(actors)) {
+    withdraw_from(*destination, *state);
+    state->fail(with_call_outcome(reason, *state));
+  }
 }
 
 void OutgoingCalls::fail_all(const Error& reason) {
@@ -369,21 +373,22 @@ void OutgoingCalls::arm_deadlines(TimePoint at) {
   });
 }
 
-bool OutgoingCalls::fail_late(CallState& call) {
+void OutgoingCalls::fail_late(CallState& call) {
   const CallProgress progress = call.progress();
-  return call.fail(Error(ErrorCode::kDeadlineExceeded,
-                         fmt::format("the call '{}' of {} on {} {} by its deadline; it {}{}",
-                                     call.method, call.target->label, call.target->process.name,
-                                     call.sink ? "did not end" : "had no result",
-                                     to_string(progress), call.sink ? kStreamRemedy : "")),
-                   progress);
+  call.fail(Error(ErrorCode::kDeadlineExceeded,
+                  fmt::format("the call '{}' of {} on {} {} by its deadline; it {}{}", call.method,
+                              call.target->label, call.target->process.name,
+                              call.sink ? "did not end" : "had no result", to_string(progress),
+                              call.sink ? kStreamRemedy : "")),
+            progress);
 }
 
 void OutgoingCalls::expire() {
   deadline_armed_ = TimePoint::max();
   TimePoint next = TimePoint::max();
   for (const auto& [state, destination] : pending_.take_expired(SteadyClock().now(), next)) {
-    if (fail_late(*state)) withdraw_from(*destination, *state);
+    withdraw_from(*destination, *state);
+    fail_late(*state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);
 }

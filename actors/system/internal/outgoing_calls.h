@@ -133,7 +133,8 @@ class OutgoingCalls final : public CallOwner {
   void send_to_present_address(const std::shared_ptr<CallState>& call);
   void send_kept(const std::shared_ptr<CallState>& call, const ActorAddress& address,
                  bool has_waited);
-  /// Asks the process at `target` to stop a call that has ended here.
+  /// Asks the process at `target` to stop a call that is about to end here with an error. First, so
+  /// that whoever sees the error finds the call withdrawn.
   void withdraw_from(const ActorAddress& target, const CallState& call);
   /// Asks the owner of an actor whose process was lost for the present address.
   void locate(const ActorAddress& lost);
@@ -144,8 +145,8 @@ class OutgoingCalls final : public CallOwner {
   /// Ends calls at their deadlines from the time `at` on, or from an earlier one.
   void arm_deadlines(TimePoint at);
   void expire();
-  /// Fails a call whose deadline has passed. Returns false if the call has ended already.
-  static bool fail_late(CallState& call);
+  /// Fails a call whose deadline has passed, unless it has ended.
+  static void fail_late(CallState& call);
 
   System& system_;
   const SystemOptions& options_;
