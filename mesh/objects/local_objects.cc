@@ -130,6 +130,15 @@ actors::Future<void> LocalObjects::share(const ObjectDescription& object,
       .call<&ObjectStore::share>(object, processes);
 }
 
+actors::Future<void> LocalObjects::discard(const ObjectDescription& object, Nanoseconds within) {
+  if (object.backup.id == actors::ProcessId())
+    throw_error(ErrorCode::kNotFound, "{} was put with one copy, which ends with its owner",
+                describe(object));
+  return system_.named<ObjectStore>(object.backup, actors::kObjectStoreName)
+      .within(within)
+      .call<&ObjectStore::discard>(object);
+}
+
 void LocalObjects::release(const ObjectId& id) {
   const std::lock_guard lock(mutex_);
   poster_->post([store = store_, id] { store->release(id); });

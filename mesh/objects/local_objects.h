@@ -95,6 +95,8 @@ class LocalObjects final : public std::enable_shared_from_this<LocalObjects> {
   /// Asks the owner's store to copy an object to the hosts of `processes`.
   actors::Future<void> share(const ObjectDescription& object,
                              const std::vector<actors::ProcessRef>& processes, Nanoseconds within);
+  /// Asks the store that answers for a dead owner's object to free it.
+  actors::Future<void> discard(const ObjectDescription& object, Nanoseconds within);
   /// Tells the store that the owner has dropped an object.
   void release(const ObjectId& id);
   /// Tells the store that this process does not read an object any more. See ObjectStore::unmapped.

@@ -500,6 +500,18 @@ actors::task<void> ObjectStore::keep(ObjectDescription object) {
   copy->backup = true;
 }
 
+void ObjectStore::discard(const ObjectDescription& object) {
+  const auto copy = copies_->find(object.id);
+  if (!copy || !copy->backup || copy->dropped)
+    throw_error(ErrorCode::kNotFound, "{} has no second copy of {} any more",
+                context_.system().self().name, describe(object));
+  if (is_connected(object.owner))
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} cannot be discarded, as its owner lives: destroy its OwnedObject",
+                describe(object));
+  drop(object.id);
+}
+
 void ObjectStore::finish(ObjectCopy& copy) {
   copy.memory->seal();
   copy.complete = true;

@@ -84,6 +84,8 @@ class ObjectStore final {
   actors::task<void> send(SendRequest request);
   /// Gets a copy of the caller's object, and answers for it after the caller's death.
   actors::task<void> keep(ObjectDescription object);
+  /// Frees an object whose owner has died, and for which this process answers.
+  void discard(const ObjectDescription& object);
   /// Copies an object of this process to the hosts of `processes`, by one planned broadcast.
   actors::task<void> share(ObjectDescription object, std::vector<actors::ProcessRef> processes);
   /// Expects readers in `processes`: calls that carry a reference are on their way there. Like
@@ -105,6 +107,7 @@ class ObjectStore final {
       actors::on<&ObjectStore::connect>("connect", actors::urgent),
       actors::on<&ObjectStore::send>("send", actors::urgent),
       actors::on<&ObjectStore::keep>("keep", actors::concurrent),
+      actors::on<&ObjectStore::discard>("discard", actors::urgent),
       actors::on<&ObjectStore::share>("share", actors::concurrent),
       actors::on<&ObjectStore::announce>("announce", actors::concurrent,
                                          actors::deadline(actors::kNoDeadline)),

@@ -148,6 +148,14 @@ class Objects final {
     return local_->share(ref.description(), processes, within);
   }
 
+  /// Frees an object whose owner has died, once its readers are done: its second copy
+  /// (PutOptions::copies) is left, and no OwnedObject. Any process may do so. Fails with
+  /// kFailedPrecondition if the owner lives, kNotFound if there is no second copy any more.
+  template <typename T>
+  actors::Future<void> discard(const ObjectRef<T>& ref, Nanoseconds within = actors::kNoDeadline) {
+    return local_->discard(ref.description(), within);
+  }
+
   /// Returns the state of this process's store.
   actors::Future<StoreStatus> status() const { return local_->status(); }
 

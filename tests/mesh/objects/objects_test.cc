@@ -279,10 +279,17 @@ TEST_F(MeshObjects, ASecondCopySurvivesTheOwner) {
   for (Place* other : {&same_host, &backup}) other->system.connect(owner.address);
   const auto owned = owner.objects.put(numbers(100'000), {.copies = 2}).get();
   EXPECT_EQ(owned.ref().description().backup.name, "backup");
+  EXPECT_EQ(error_of([&] { late.objects.discard(owned.ref()).get(); }).code(),
+            ErrorCode::kFailedPrecondition);
   places.pop_back();
   EXPECT_EQ(content(late.get(owned.ref())), numbers(100'000));
   EXPECT_EQ(content(same_host.get(owned.ref())), numbers(100'000));
   EXPECT_EQ(content(backup.get(owned.ref())), numbers(100'000));
+  late.objects.discard(owned.ref()).get();
+  for (Place* each : {&backup, &same_host, &late})
+    EXPECT_TRUE(eventually([&] { return each->status().copies == 0; }));
+  EXPECT_EQ(error_of([&] { late.objects.discard(owned.ref()).get(); }).code(),
+            ErrorCode::kNotFound);
 }
 
 TEST_F(MeshObjects, APullContinuesWhenItsSourceEnds) {
