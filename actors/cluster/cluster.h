@@ -25,6 +25,7 @@
 #include "actors/cluster/mesh_supervisor.h"
 #include "actors/cluster/operator_reports.h"
 #include "actors/cluster/published_actors.h"
+#include "actors/cluster/repeated_stops.h"
 #include "actors/cluster/reservation.h"
 #include "actors/cluster/revocable_target.h"
 #include "actors/cluster/run_events.h"
@@ -332,12 +333,17 @@ class Cluster final {
                    const std::set<std::uint32_t>& broken);
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const SpawnOptions& options) const;
-  void release(const MeshKey& key);
+  void release(const std::vector<MeshKey>& meshes);
   Reservation reserve_bundles(ReservationRequest request, Nanoseconds within,
                               const std::function<bool()>& goes_on);
   void release_reservation(const MeshKey& key);
-  /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
-  void stop_in_shared_processes(const MeshProcesses& mesh);
+  /// Stops the actors of meshes that are left in shared processes; with epoch 0, those of all
+  /// epochs. Blocks until they have ended, 10 seconds at most. Returns the stops that were not
+  /// confirmed.
+  std::vector<std::pair<ProcessRef, MeshKey>> stop_in_shared_processes(
+      const std::vector<MeshProcesses>& meshes);
+  /// Like stop_in_shared_processes(), and repeats later what was not confirmed.
+  void end_in_shared_processes(const std::vector<MeshProcesses>& meshes);
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
@@ -440,6 +446,7 @@ class Cluster final {
   LeavingHosts leaving_;
   PublishedActors published_;
   ActorRef<Directory> directory_;
+  RepeatedStops repeated_stops_;
   // Used by the threads of the members below.
   ChildActors children_;
   Mutex ended_mutex_;

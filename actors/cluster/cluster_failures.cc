@@ -49,7 +49,7 @@ class Cluster::Actions final : public SupervisorActions {
     }
     // The head has released the mesh while this process was not connected.
     if (const auto released = cluster_.meshes_.remove(key))
-      cluster_.stop_in_shared_processes(*released);
+      cluster_.end_in_shared_processes({*released});
     Acquired acquired = cluster_.acquire(key.name, shape, options);
     Renewed renewed{acquired.key, std::move(acquired.processes), {}};
     renewed.has_lost_all = true;
@@ -134,7 +134,7 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
 void Cluster::release_last(const MeshKey& spawned) {
   published_.withdraw(spawned);
   // The head reports deaths in it until it has released it.
-  release(supervisor_.present_key(spawned).value_or(spawned));
+  release({supervisor_.present_key(spawned).value_or(spawned)});
   supervisor_.forget(spawned);
   // Nobody finds the name once the actors have ended.
   published_.wait_until_confirmed();

@@ -22,6 +22,8 @@ constexpr auto kFindWithin = std::chrono::seconds(30);
 /// Time in which actors that an operator stops end their calls.
 constexpr auto kStopActorsWithin = std::chrono::seconds(10);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
+/// Epoch of a stop that ends the actors of all epochs of a mesh.
+constexpr std::uint64_t kAnyEpoch = 0;
 
 std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
   std::vector<ProcessRef> addresses;
@@ -71,7 +73,8 @@ SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted, const Sp
   if (options.supervised()) supervisor_.add(key, options);
   std::optional<Error> problem;
   try {
-    SpawnedActors actors = system_.spawn_actors(std::move(wanted), acquired.processes);
+    SpawnedActors actors =
+        system_.spawn_actors(std::move(wanted), acquired.processes, RestartInfo{key.epoch});
     if (options.supervised()) return supervise(key, std::move(actors));
     published_.publish(key, actors);
     return actors;
@@ -253,16 +256,17 @@ void Cluster::release_inherited(const std::string& name, const std::function<voi
     meshes_.add_inherited(*left);
     throw;
   }
-  release(left->key);
+  release({left->key});
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
                                    const SpawnOptions& options, ChildActors::Id child) {
   failures_.check_spawn();
   const MeshProcesses started = spawn_processes(request_of(name, shape, options), child);
-  // A predecessor may have left actors of that name, which the head did not know.
+  // A predecessor may have left actors of that name, which the head did not know, nor their epoch.
   if (options_.is_keeper || options_.description.restart_count > 0)
-    stop_in_shared_processes(started);
+    (void)stop_in_shared_processes(
+        {MeshProcesses{{name, kAnyEpoch}, started.processes, started.process}});
   if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
   return {started.key, addresses_of(started)};
 }
@@ -272,7 +276,7 @@ std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& nam
   const auto left = meshes_.take_inherited(name);
   if (!left) return std::nullopt;
   if (std::ssize(left->processes) == size) return Acquired{left->key, addresses_of(*left)};
-  release(left->key);
+  release({left->key});
   return std::nullopt;
 }
 
@@ -317,28 +321,53 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
   });
 }
 
-void Cluster::stop_in_shared_processes(const MeshProcesses& mesh) {
-  if (mesh.process != ActorProcess::kShared) return;
-  std::map<ProcessId, ProcessRef> processes;
-  for (const DeviceProcess& member : mesh.processes)
-    if (member.process.id != ProcessId()) processes.emplace(member.process.id, member.process);
-  std::vector<std::shared_ptr<CallState>> stops;
-  for (const auto& entry : processes)
-    stops.push_back(system_.stop_actors_of(entry.second, mesh.key.name, kStopActorsWithin));
-  // A process that does not answer has died, or its handlers do not end.
-  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+std::vector<std::pair<ProcessRef, MeshKey>> Cluster::stop_in_shared_processes(
+    const std::vector<MeshProcesses>& meshes) {
+  std::vector<std::pair<ProcessRef, MeshKey>> stops;
+  for (const MeshProcesses& mesh : meshes) {
+    if (mesh.process != ActorProcess::kShared) continue;
+    std::set<ProcessId> processes{ProcessId()};
+    for (const DeviceProcess& member : mesh.processes)
+      if (processes.insert(member.process.id).second) stops.emplace_back(member.process, mesh.key);
+  }
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (const auto& [process, key] : stops)
+    calls.push_back(system_.stop_actors_of(process, key.name, key.epoch, kStopActorsWithin));
+  std::vector<std::pair<ProcessRef, MeshKey>> unconfirmed;
+  for (std::size_t i = 0; i < stops.size(); ++i) {
+    calls[i]->wait_until(TimePoint::max());
+    if (calls[i]->error()) unconfirmed.push_back(stops[i]);
+  }
+  return unconfirmed;
 }
 
-void Cluster::release(const MeshKey& key) {
-  // After the release nobody would report why a device of the mesh was lost.
+void Cluster::end_in_shared_processes(const std::vector<MeshProcesses>& meshes) {
+  for (const auto& [process, key] : stop_in_shared_processes(meshes))
+    repeated_stops_.add(process, key);
+}
+
+void Cluster::release(const std::vector<MeshKey>& meshes) {
+  // After the release nobody would report why a device of a mesh was lost.
   failures_.wait_for_explanation();
-  const auto mesh = meshes_.remove(key);
-  if (!mesh || failures_.is_cluster_lost()) return;
-  stop_in_shared_processes(*mesh);
+  std::vector<MeshProcesses> removed;
+  for (const MeshKey& key : meshes)
+    if (auto mesh = meshes_.remove(key)) removed.push_back(std::move(*mesh));
+  if (removed.empty() || failures_.is_cluster_lost()) return;
+  end_in_shared_processes(removed);
+  std::vector<Future<void>> releases;
   try {
-    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
+    const auto head = head_.reach({}).head.within(kReleaseWithin);
+    for (const MeshProcesses& mesh : removed)
+      releases.push_back(head.call<&Head::release>(mesh.key));
   } catch (const Error&) {
     // A head that is away learns of it when this program reconnects or has ended.
+  }
+  for (Future<void>& released : releases) {
+    try {
+      released.get();
+    } catch (const Error&) {
+      // The same.
+    }
   }
 }
 
