@@ -93,6 +93,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     end_own_actors();
     throw;
   }
+  release_orphans_later();
 }
 
 Cluster::~Cluster() {

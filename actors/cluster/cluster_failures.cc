@@ -91,8 +91,8 @@ std::unique_ptr<SupervisorActions> Cluster::make_actions() {
   return std::make_unique<Actions>(*this);
 }
 
-SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
-                                 const std::set<std::uint32_t>& ended) {
+SpawnedActors Cluster::publish_supervised(const MeshKey& key, SpawnedActors actors,
+                                          const std::set<std::uint32_t>& ended) {
   for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank) {
     ActorAddress owned = *actors.addresses[rank];
     owned.owner = system_.self();
@@ -105,10 +105,13 @@ SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
     actors.addresses[rank] = std::make_shared<const ActorAddress>(std::move(owned));
   }
   published_.publish(key, actors);
+  return actors;
+}
+
+void Cluster::begin_restarts(const MeshKey& key, const SpawnedActors& actors) {
   supervisor_.begin(key, actors);
   if (const MeshFailure lost = lost_actors(key, actors); !lost.dead.empty())
     supervisor_.failed(lost);
-  return actors;
 }
 
 MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors) const {
