@@ -39,8 +39,13 @@ std::map<ChildActors::Id, ChildActors::Child>::iterator ChildActors::find_earlie
 }
 
 ChildActors::Child ChildActors::make(const ChildSpawn& request) const {
-  Child child{request.actors.name(), request.parent.process, parent_of(request.parent),
-              request.number,        request.decider,        1,
+  Child child{request.actors.name(),
+              request.parent.process,
+              parent_of(request.parent),
+              request.parent_mesh,
+              request.number,
+              request.decider,
+              1,
               request.parent.label};
   if (const Child* above = find(request.parent_mesh)) {
     child.depth = above->depth + 1;
@@ -98,6 +103,14 @@ bool ChildActors::is_abandoned(Id child) const {
 bool ChildActors::contains(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   return find(name) != nullptr;
+}
+
+std::string ChildActors::parent_mesh_of(Id child, const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto by_id = children_.find(child);
+  if (by_id != children_.end()) return by_id->second.parent_mesh;
+  const Child* const by_name = child == 0 ? find(name) : nullptr;
+  return by_name == nullptr ? "" : by_name->parent_mesh;
 }
 
 bool ChildActors::is_child_of(const ActorAddress& parent, const std::string& name) const {

@@ -58,6 +58,9 @@ class ChildActors final {
   /// Returns whether a child that is being spawned has lost its parent.
   bool is_abandoned(Id child) const;
   bool contains(const std::string& name) const;
+  /// Returns the name of the mesh of a child's parent; with 0, that of the first child of this
+  /// name. Empty if there is none.
+  std::string parent_mesh_of(Id child, const std::string& name) const;
   bool is_child_of(const ActorAddress& parent, const std::string& name) const;
   /// Withdraws the request with that number. Returns true if its children run and have to be
   /// stopped. finish() refuses those that are being spawned.
@@ -86,6 +89,7 @@ class ChildActors final {
     std::string name;
     ProcessRef process;  ///< Process of the parent.
     Parent parent;
+    std::string parent_mesh;
     std::uint64_t number = 0;
     std::uint64_t decider = 0;
     std::size_t depth = 1;  ///< Number of its parents.

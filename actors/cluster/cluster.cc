@@ -50,6 +50,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
              [this](const Error& error) { lost(error); }}),
       leaving_(head_),
       published_(system, head_),
+      repeated_stops_(system),
       children_(system.self().id),
       actions_(make_actions()),
       supervisor_(*actions_) {
@@ -92,6 +93,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     end_own_actors();
     throw;
   }
+  release_orphans_later();
 }
 
 Cluster::~Cluster() {

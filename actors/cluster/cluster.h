@@ -25,6 +25,7 @@
 #include "actors/cluster/mesh_supervisor.h"
 #include "actors/cluster/operator_reports.h"
 #include "actors/cluster/published_actors.h"
+#include "actors/cluster/repeated_stops.h"
 #include "actors/cluster/reservation.h"
 #include "actors/cluster/revocable_target.h"
 #include "actors/cluster/run_events.h"
@@ -199,7 +200,8 @@ class Cluster final {
   Reservation reserve_meshes(std::vector<WantedMesh> meshes, std::vector<std::string> spares,
                              const std::function<bool()>& goes_on);
   /// Releases the mesh of that name that the predecessor of a restarted owner left, unless it was
-  /// adopted. Calls `before` first, if there is one; if that throws, the mesh stays inherited.
+  /// adopted, and the descendants of its actors. Waits for another thread that does so. Calls
+  /// `before` first, if there is one; if that throws, the meshes stay inherited.
   void release_inherited(const std::string& name, const std::function<void()>& before = nullptr);
 
   /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
@@ -255,7 +257,7 @@ class Cluster final {
     mesh.on_stopping([this, key = left->key] { stopping(key); });
     mesh.on_stopped([this, key = left->key] { release_last(key); });
     publish(key, mesh);
-    adopt_children(mesh.addresses());
+    adopt_children(name, mesh.addresses());
     return mesh;
   }
 
@@ -330,21 +332,34 @@ class Cluster final {
   };
   Replaced replace(const MeshKey& key, const MeshShape& shape, const SpawnOptions& options,
                    const std::set<std::uint32_t>& broken);
+  /// `child`: see ChildActors; 0 for a mesh that runs, and for those that this object spawns
+  /// itself.
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
-                         const SpawnOptions& options) const;
-  void release(const MeshKey& key);
+                         const SpawnOptions& options, ChildActors::Id child = 0) const;
+  void release(const std::vector<MeshKey>& meshes);
+  /// Releases the meshes that the predecessor left of descendants of the actors of a mesh.
+  void release_inherited_children(const std::string& parent_mesh);
+  /// Releases meshes of MeshRegistry::begin_release().
+  void release_all_inherited(const std::vector<MeshProcesses>& left);
   Reservation reserve_bundles(ReservationRequest request, Nanoseconds within,
                               const std::function<bool()>& goes_on);
   void release_reservation(const MeshKey& key);
-  /// Stops the actors of a mesh that are left in shared processes. Blocks until they have ended.
-  void stop_in_shared_processes(const MeshProcesses& mesh);
+  /// Stops the actors of meshes that are left in shared processes; with epoch 0, those of all
+  /// epochs. Blocks until they have ended, 10 seconds at most. Returns the stops that were not
+  /// confirmed.
+  std::vector<std::pair<ProcessRef, MeshKey>> stop_in_shared_processes(
+      const std::vector<MeshProcesses>& meshes);
+  /// Like stop_in_shared_processes(), and repeats later what was not confirmed.
+  void end_in_shared_processes(const std::vector<MeshProcesses>& meshes);
   // Supervision (cluster_failures.cc).
   class Actions;
   std::unique_ptr<SupervisorActions> make_actions();
-  /// Supervises the actors of a mesh. Returns them with this process as their owner. `ended`: lost
-  /// ranks that had ended before, and are not restarted.
-  SpawnedActors supervise(const MeshKey& key, SpawnedActors actors,
-                          const std::set<std::uint32_t>& ended = {});
+  /// Publishes the actors of a supervised mesh. Returns them with this process as their owner.
+  /// `ended`: lost ranks that had ended before, and are not restarted. Call begin_restarts() next.
+  SpawnedActors publish_supervised(const MeshKey& key, SpawnedActors actors,
+                                   const std::set<std::uint32_t>& ended = {});
+  /// Begins to restart the actors of a supervised mesh, at first those that are lost.
+  void begin_restarts(const MeshKey& key, const SpawnedActors& actors);
   /// Reports the actors of an adopted mesh that are lost.
   MeshFailure lost_actors(const MeshKey& key, const SpawnedActors& actors) const;
   /// Releases the last epoch of a mesh that was spawned under this key.
@@ -375,18 +390,25 @@ class Cluster final {
   /// Stops those of these children that still have to be stopped.
   void stop_ending(const std::vector<std::string>& names);
   /// Stops the children of the actors in ended_, and the processes of actors that are children
-  /// themselves.
+  /// themselves. Releases orphans_.
   void end_children_of_ended();
+  /// Lets a thread release the meshes that the predecessor left without their parents.
+  void release_orphans_later();
   void actor_exited(const ActorAddress& actor);
   /// Lets a thread call end_children_of_ended() for an actor; with kNoActor, for all actors of the
   /// process. Does not block.
   void end_children_later(const ActorAddress& parent);
   /// Tells the spawner of actors in ended_, until a thread has taken them.
   void tell_ended();
-  /// Returns the children of the actors in these processes.
-  std::vector<ChildSpawn> children_in(const std::map<ProcessId, ProcessRef>& processes);
-  /// Adopts the children of adopted actors.
-  void adopt_children(const std::vector<ActorAddress>& parents);
+  /// Children of the actors of some processes.
+  struct ListedChildren {
+    std::vector<ChildSpawn> children;
+    bool is_complete = true;  ///< False if a process did not answer.
+  };
+  ListedChildren children_in(const std::map<ProcessId, ProcessRef>& processes);
+  /// Adopts the children of the adopted actors of a mesh. Releases other children of that mesh,
+  /// whose parents have died.
+  void adopt_children(const std::string& parent_mesh, const std::vector<ActorAddress>& parents);
   void adopt_child(const ChildSpawn& request);
   /// Fails a mesh that is not restarted again.
   void supervised_mesh_failed(const Incident& incident, const Error& error);
@@ -440,11 +462,13 @@ class Cluster final {
   LeavingHosts leaving_;
   PublishedActors published_;
   ActorRef<Directory> directory_;
+  RepeatedStops repeated_stops_;
   // Used by the threads of the members below.
   ChildActors children_;
   Mutex ended_mutex_;
-  std::vector<ActorAddress> ended_;  // guarded: actors for end_children_of_ended()
-  bool ended_told_ = false;          // guarded: tell_ended() is called until there are none
+  std::vector<ActorAddress> ended_;   // guarded: actors for end_children_of_ended()
+  std::vector<std::string> orphans_;  // guarded: names of inherited meshes for the same
+  bool ended_told_ = false;           // guarded: tell_ended() is called until there are none
   ActorRef<Spawner> spawner_;
   const std::unique_ptr<SupervisorActions> actions_;
   MeshSupervisor supervisor_;

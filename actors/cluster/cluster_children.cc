@@ -135,8 +135,8 @@ bool Cluster::is_inherited_by_other(const ChildSpawn& request) {
     for (const DeviceProcess& member : mesh.processes)
       processes.emplace(member.process.id, member.process);
   processes.erase(ProcessId());
-  const std::vector<ChildSpawn> children = children_in(processes);
-  if (std::ranges::any_of(children,
+  const ListedChildren listed = children_in(processes);
+  if (std::ranges::any_of(listed.children,
                           [&](const ChildSpawn& child) { return child.actors.name() == name; }))
     return true;
   // The parent has died, or the predecessor has begun and not finished this spawn.
@@ -145,23 +145,24 @@ bool Cluster::is_inherited_by_other(const ChildSpawn& request) {
   return false;
 }
 
-std::vector<ChildSpawn> Cluster::children_in(const std::map<ProcessId, ProcessRef>& processes) {
+Cluster::ListedChildren Cluster::children_in(const std::map<ProcessId, ProcessRef>& processes) {
   std::vector<Future<std::vector<ChildSpawn>>> lists;
   for (const auto& [id, process] : processes)
     lists.push_back(system_.named<Spawner>(process, kSpawnerName)
                         .within(kChildrenListedWithin)
                         .call<&Spawner::children>());
-  std::vector<ChildSpawn> children;
+  ListedChildren listed;
   for (auto& list : lists) {
     try {
-      std::ranges::move(list.get(), std::back_inserter(children));
+      std::ranges::move(list.get(), std::back_inserter(listed.children));
     } catch (const Error& error) {
       // The children of a process that has died have lost their parent.
+      listed.is_complete = false;
       system_.options().log.warning("the children of some actors are not known: {}",
                                     error.message());
     }
   }
-  return children;
+  return listed;
 }
 
 bool Cluster::finish_child(ChildActors::Id child, const NamedActors& actors) {
@@ -240,10 +241,13 @@ void Cluster::end_children_of(const MeshKey& mesh) {
 
 void Cluster::end_children_of_ended() {
   std::vector<ActorAddress> ended;
+  std::vector<std::string> orphans;
   {
     const std::lock_guard lock(ended_mutex_);
     ended = std::exchange(ended_, {});
+    orphans = std::exchange(orphans_, {});
   }
+  for (const std::string& name : orphans) release_inherited(name);
   std::vector<ActorAddress> own, others;
   std::set<std::string> names;
   for (const ActorAddress& parent : ended) {
@@ -282,10 +286,19 @@ void Cluster::end_children_later(const ActorAddress& parent) {
   tell_ended();
 }
 
+void Cluster::release_orphans_later() {
+  {
+    const std::lock_guard lock(ended_mutex_);
+    orphans_ = meshes_.orphans();
+    if (orphans_.empty() || std::exchange(ended_told_, true)) return;
+  }
+  tell_ended();
+}
+
 void Cluster::tell_ended() {
   {
     const std::lock_guard lock(ended_mutex_);
-    ended_told_ = !ended_.empty();
+    ended_told_ = !ended_.empty() || !orphans_.empty();
     if (!ended_told_) return;
   }
   (void)spawner_.within(kNoDeadline).tell<&Spawner::end_children>();
@@ -299,7 +312,8 @@ void Cluster::end_all_children() {
   if (!failures_.is_cluster_lost()) stop_ending(names);
 }
 
-void Cluster::adopt_children(const std::vector<ActorAddress>& parents) {
+void Cluster::adopt_children(const std::string& parent_mesh,
+                             const std::vector<ActorAddress>& parents) {
   std::map<ProcessId, ProcessRef> processes;
   std::set<std::pair<ProcessId, ActorId>> living;
   for (const ActorAddress& parent : parents) {
@@ -307,17 +321,19 @@ void Cluster::adopt_children(const std::vector<ActorAddress>& parents) {
     processes.emplace(parent.process.id, parent.process);
     living.emplace(parent.process.id, parent.actor);
   }
-  for (const ChildSpawn& child : children_in(processes)) {
+  const ListedChildren listed = children_in(processes);
+  for (const ChildSpawn& child : listed.children) {
     if (!living.contains({child.parent.process.id, child.parent.actor})) continue;
     const std::string& name = child.actors.name();
     try {
       adopt_child(child);
     } catch (const Error& error) {
+      // Its parent may have ended meanwhile. It is released below.
       system_.options().log.warning("{} is not adopted: {}", name, error.message());
-      // Its parent has ended, or is restarted.
-      if (error.code() == ErrorCode::kCancelled) release_inherited(name);
     }
   }
+  // Some of the others may have a living parent.
+  if (listed.is_complete) release_inherited_children(parent_mesh);
 }
 
 void Cluster::adopt_child(const ChildSpawn& request) {

@@ -49,7 +49,7 @@ class Cluster::Actions final : public SupervisorActions {
     }
     // The head has released the mesh while this process was not connected.
     if (const auto released = cluster_.meshes_.remove(key))
-      cluster_.stop_in_shared_processes(*released);
+      cluster_.end_in_shared_processes({*released});
     Acquired acquired = cluster_.acquire(key.name, shape, options);
     Renewed renewed{acquired.key, std::move(acquired.processes), {}};
     renewed.has_lost_all = true;
@@ -91,8 +91,8 @@ std::unique_ptr<SupervisorActions> Cluster::make_actions() {
   return std::make_unique<Actions>(*this);
 }
 
-SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
-                                 const std::set<std::uint32_t>& ended) {
+SpawnedActors Cluster::publish_supervised(const MeshKey& key, SpawnedActors actors,
+                                          const std::set<std::uint32_t>& ended) {
   for (std::uint32_t rank = 0; rank < actors.addresses.size(); ++rank) {
     ActorAddress owned = *actors.addresses[rank];
     owned.owner = system_.self();
@@ -105,10 +105,13 @@ SpawnedActors Cluster::supervise(const MeshKey& key, SpawnedActors actors,
     actors.addresses[rank] = std::make_shared<const ActorAddress>(std::move(owned));
   }
   published_.publish(key, actors);
+  return actors;
+}
+
+void Cluster::begin_restarts(const MeshKey& key, const SpawnedActors& actors) {
   supervisor_.begin(key, actors);
   if (const MeshFailure lost = lost_actors(key, actors); !lost.dead.empty())
     supervisor_.failed(lost);
-  return actors;
 }
 
 MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors) const {
@@ -134,7 +137,7 @@ MeshFailure Cluster::lost_actors(const MeshKey& key, const SpawnedActors& actors
 void Cluster::release_last(const MeshKey& spawned) {
   published_.withdraw(spawned);
   // The head reports deaths in it until it has released it.
-  release(supervisor_.present_key(spawned).value_or(spawned));
+  release({supervisor_.present_key(spawned).value_or(spawned)});
   supervisor_.forget(spawned);
   // Nobody finds the name once the actors have ended.
   published_.wait_until_confirmed();

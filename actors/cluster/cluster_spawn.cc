@@ -22,6 +22,10 @@ constexpr auto kFindWithin = std::chrono::seconds(30);
 /// Time in which actors that an operator stops end their calls.
 constexpr auto kStopActorsWithin = std::chrono::seconds(10);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
+/// Number of inherited meshes that are released at once, at most. The head limits urgent calls.
+constexpr std::size_t kReleasesAtOnce = 64;
+/// Epoch of a stop that ends the actors of all epochs of a mesh.
+constexpr std::uint64_t kAnyEpoch = 0;
 
 std::vector<ProcessRef> addresses_of(const MeshProcesses& mesh) {
   std::vector<ProcessRef> addresses;
@@ -71,9 +75,14 @@ SpawnedActors Cluster::spawn_actors(MeshKey& key, SpawnedActors wanted, const Sp
   if (options.supervised()) supervisor_.add(key, options);
   std::optional<Error> problem;
   try {
-    SpawnedActors actors = system_.spawn_actors(std::move(wanted), acquired.processes);
-    if (options.supervised()) return supervise(key, std::move(actors));
-    published_.publish(key, actors);
+    SpawnedActors actors =
+        system_.spawn_actors(std::move(wanted), acquired.processes, RestartInfo{key.epoch});
+    if (!options.supervised()) {
+      published_.publish(key, actors);
+      return actors;
+    }
+    actors = publish_supervised(key, std::move(actors));
+    begin_restarts(key, actors);
     return actors;
   } catch (const Error& error) {
     problem = error;
@@ -96,14 +105,16 @@ std::optional<SpawnedActors> Cluster::adopt_left(MeshKey& key, const SpawnedActo
     const std::set<std::uint32_t> ended = lost.empty() ? lost : ended_ranks(wanted.name);
     if (std::ranges::includes(ended, lost) || options.decide ||
         options.policy() != OnFailure::kEscalate) {
-      actors = supervise(key, std::move(actors), ended);
-      adopt_children(actor_addresses(actors));
+      actors = publish_supervised(key, std::move(actors), ended);
+      // The children of lost actors end before these are restarted.
+      adopt_children(wanted.name, actor_addresses(actors));
+      begin_restarts(key, actors);
       return actors;
     }
-    // The children of those that live have no parent among the actors that are spawned next.
-    const std::vector<ActorAddress> former = actor_addresses(actors);
-    adopt_children(former);
-    end_children(former);
+    // The children of those that live have no parent among the actors that are spawned next. From
+    // now on, no more can be spawned.
+    end_children(actor_addresses(actors));
+    release_inherited_children(wanted.name);
     release_last(key);
     return std::nullopt;
   } catch (const Error& error) {
@@ -245,24 +256,44 @@ void Cluster::stopping(const MeshKey& spawned) {
 }
 
 void Cluster::release_inherited(const std::string& name, const std::function<void()>& before) {
-  const auto left = meshes_.take_inherited(name);
-  if (!left) return;
+  const std::vector<MeshProcesses> left = meshes_.begin_release(name);
+  if (left.empty()) return;
   try {
     if (before) before();
   } catch (...) {
-    meshes_.add_inherited(*left);
+    meshes_.end_release(left, true);
     throw;
   }
-  release(left->key);
+  release_all_inherited(left);
+}
+
+void Cluster::release_inherited_children(const std::string& parent_mesh) {
+  release_all_inherited(meshes_.begin_release_of_children(parent_mesh));
+}
+
+void Cluster::release_all_inherited(const std::vector<MeshProcesses>& left) {
+  if (left.empty()) return;
+  std::vector<MeshKey> keys;
+  for (const MeshProcesses& mesh : left) {
+    // Handles of other actors reach the next ones of that name.
+    if (!mesh.parent_mesh.empty()) published_.withdraw_inherited(mesh.key.name);
+    keys.push_back(mesh.key);
+    if (keys.size() < kReleasesAtOnce && keys.back() != left.back().key) continue;
+    release(std::exchange(keys, {}));
+  }
+  // Nobody finds the names once the actors have ended.
+  published_.wait_until_confirmed();
+  meshes_.end_release(left);
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
                                    const SpawnOptions& options, ChildActors::Id child) {
   failures_.check_spawn();
-  const MeshProcesses started = spawn_processes(request_of(name, shape, options), child);
-  // A predecessor may have left actors of that name, which the head did not know.
+  const MeshProcesses started = spawn_processes(request_of(name, shape, options, child), child);
+  // A predecessor may have left actors of that name, which the head did not know, nor their epoch.
   if (options_.is_keeper || options_.description.restart_count > 0)
-    stop_in_shared_processes(started);
+    (void)stop_in_shared_processes(
+        {MeshProcesses{{name, kAnyEpoch}, started.processes, started.process}});
   if (options_.memory_cap != 0) reports_.add_memory_caps(started.processes, options_.memory_cap);
   return {started.key, addresses_of(started)};
 }
@@ -272,12 +303,13 @@ std::optional<Cluster::Acquired> Cluster::adopt_processes(const std::string& nam
   const auto left = meshes_.take_inherited(name);
   if (!left) return std::nullopt;
   if (std::ssize(left->processes) == size) return Acquired{left->key, addresses_of(*left)};
-  release(left->key);
+  release_inherited_children(name);
+  release({left->key});
   return std::nullopt;
 }
 
 MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
-                                const SpawnOptions& options) const {
+                                const SpawnOptions& options, ChildActors::Id child) const {
   const MeshPlacement& where = options.place;
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(),
@@ -291,6 +323,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   request.labels = where.labels;
   request.reservation = where.reservation;
   request.first_bundle = where.first_bundle;
+  request.parent_mesh = children_.parent_mesh_of(child, name);
   if (where.executable) {
     request.binary = where.executable->path;
     request.binary_sha256 = where.executable->sha256;
@@ -308,7 +341,7 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
       options.shares_processes() ? ActorProcess::kShared : ActorProcess::kOwn;
   return head_.ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
-    const MeshProcesses members{mesh.key, mesh.processes, sharing};
+    const MeshProcesses members{mesh.key, mesh.processes, sharing, renewal.request.parent_mesh};
     meshes_.replace(key, members);
     Replaced replaced{mesh.key, addresses_of(members), {{}, {}, mesh.problem, mesh.code}};
     for (const DeviceProcess& process : mesh.processes)
@@ -317,28 +350,53 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
   });
 }
 
-void Cluster::stop_in_shared_processes(const MeshProcesses& mesh) {
-  if (mesh.process != ActorProcess::kShared) return;
-  std::map<ProcessId, ProcessRef> processes;
-  for (const DeviceProcess& member : mesh.processes)
-    if (member.process.id != ProcessId()) processes.emplace(member.process.id, member.process);
-  std::vector<std::shared_ptr<CallState>> stops;
-  for (const auto& entry : processes)
-    stops.push_back(system_.stop_actors_of(entry.second, mesh.key.name, kStopActorsWithin));
-  // A process that does not answer has died, or its handlers do not end.
-  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+std::vector<std::pair<ProcessRef, MeshKey>> Cluster::stop_in_shared_processes(
+    const std::vector<MeshProcesses>& meshes) {
+  std::vector<std::pair<ProcessRef, MeshKey>> stops;
+  for (const MeshProcesses& mesh : meshes) {
+    if (mesh.process != ActorProcess::kShared) continue;
+    std::set<ProcessId> processes{ProcessId()};
+    for (const DeviceProcess& member : mesh.processes)
+      if (processes.insert(member.process.id).second) stops.emplace_back(member.process, mesh.key);
+  }
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (const auto& [process, key] : stops)
+    calls.push_back(system_.stop_actors_of(process, key.name, key.epoch, kStopActorsWithin));
+  std::vector<std::pair<ProcessRef, MeshKey>> unconfirmed;
+  for (std::size_t i = 0; i < stops.size(); ++i) {
+    calls[i]->wait_until(TimePoint::max());
+    if (calls[i]->error()) unconfirmed.push_back(stops[i]);
+  }
+  return unconfirmed;
 }
 
-void Cluster::release(const MeshKey& key) {
-  // After the release nobody would report why a device of the mesh was lost.
+void Cluster::end_in_shared_processes(const std::vector<MeshProcesses>& meshes) {
+  for (const auto& [process, key] : stop_in_shared_processes(meshes))
+    repeated_stops_.add(process, key);
+}
+
+void Cluster::release(const std::vector<MeshKey>& meshes) {
+  // After the release nobody would report why a device of a mesh was lost.
   failures_.wait_for_explanation();
-  const auto mesh = meshes_.remove(key);
-  if (!mesh || failures_.is_cluster_lost()) return;
-  stop_in_shared_processes(*mesh);
+  std::vector<MeshProcesses> removed;
+  for (const MeshKey& key : meshes)
+    if (auto mesh = meshes_.remove(key)) removed.push_back(std::move(*mesh));
+  if (removed.empty() || failures_.is_cluster_lost()) return;
+  end_in_shared_processes(removed);
+  std::vector<Future<void>> releases;
   try {
-    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
+    const auto head = head_.reach({}).head.within(kReleaseWithin);
+    for (const MeshProcesses& mesh : removed)
+      releases.push_back(head.call<&Head::release>(mesh.key));
   } catch (const Error&) {
     // A head that is away learns of it when this program reconnects or has ended.
+  }
+  for (Future<void>& released : releases) {
+    try {
+      released.get();
+    } catch (const Error&) {
+      // The same.
+    }
   }
 }
 

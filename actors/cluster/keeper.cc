@@ -274,17 +274,6 @@ void Keeper::forget(const std::string& name) {
 }
 
 void Keeper::discard(const std::string& name) {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !discarded_.contains(name); });
-    discarded_.insert(name);
-  }
-  const auto end = [this](const std::string* ended) {
-    const std::lock_guard lock(mutex_);
-    discarded_.erase(*ended);
-    changed_.notify_all();
-  };
-  const std::unique_ptr<const std::string, decltype(end)> reserved(&name, end);
   // Others can have the name once its processes are released.
   cluster_->release_inherited(name, [&] { withdraw(name); });
 }

@@ -80,8 +80,7 @@ class Keeper final {
   /// Ends the actors that the predecessor has left and not recorded. Returns false if some have to
   /// be tried again.
   bool discard_unrecorded();
-  /// Ends what the predecessor has left under that name, if anything. Waits for another thread that
-  /// does so.
+  /// Ends what the predecessor has left under that name, if anything.
   void discard(const std::string& name);
   /// Lets the head forget a name, and the record of its actors.
   void withdraw(const std::string& name);
@@ -95,9 +94,8 @@ class Keeper final {
   bool loaded_ = false;                           // guarded by mutex_: left_ is known
   bool stopping_ = false;                         // guarded by mutex_
   std::map<std::string, SpawnDescription> left_;  // guarded by mutex_: saved, and not spawned yet
-  std::set<std::string> starting_;   // guarded by mutex_: names that start_left() spawns
-  std::set<std::string> ending_;     // guarded by mutex_: names that forget() ends
-  std::set<std::string> discarded_;  // guarded by mutex_: names that discard() ends
+  std::set<std::string> starting_;  // guarded by mutex_: names that start_left() spawns
+  std::set<std::string> ending_;    // guarded by mutex_: names that forget() ends
   ActorRef<KeeperActor> actor_;
   std::optional<Cluster> cluster_;
   // Declared last: its functions use the members above.

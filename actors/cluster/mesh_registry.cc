@@ -27,10 +27,66 @@ void MeshRegistry::add_inherited(const MeshProcesses& mesh) {
 }
 
 std::optional<MeshProcesses> MeshRegistry::take_inherited(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  wait_until_released(lock, name);
   const auto found = inherited_.extract(name);
   if (!found) return std::nullopt;
   return meshes_.at(found.mapped());
+}
+
+void MeshRegistry::wait_until_released(std::unique_lock<Mutex>& lock, const std::string& name) {
+  changed_.wait(lock, [&] { return !releasing_.contains(name); });
+}
+
+void MeshRegistry::take_children(const std::string& parent_mesh,
+                                 std::vector<MeshProcesses>& taken) {
+  std::vector<MeshProcesses> children;
+  for (const auto& [name, key] : inherited_)
+    if (meshes_.at(key).parent_mesh == parent_mesh) children.push_back(meshes_.at(key));
+  for (const MeshProcesses& child : children) inherited_.erase(child.key.name);
+  for (const MeshProcesses& child : children) {
+    releasing_.insert(child.key.name);
+    take_children(child.key.name, taken);
+    taken.push_back(child);
+  }
+}
+
+std::vector<MeshProcesses> MeshRegistry::begin_release(const std::string& name) {
+  std::unique_lock lock(mutex_);
+  wait_until_released(lock, name);
+  std::vector<MeshProcesses> taken;
+  const auto found = inherited_.extract(name);
+  if (!found) return taken;
+  releasing_.insert(name);
+  take_children(name, taken);
+  taken.push_back(meshes_.at(found.mapped()));
+  return taken;
+}
+
+std::vector<MeshProcesses> MeshRegistry::begin_release_of_children(const std::string& parent_mesh) {
+  const std::lock_guard lock(mutex_);
+  std::vector<MeshProcesses> taken;
+  take_children(parent_mesh, taken);
+  return taken;
+}
+
+void MeshRegistry::end_release(const std::vector<MeshProcesses>& meshes, bool undone) {
+  const std::lock_guard lock(mutex_);
+  for (const MeshProcesses& mesh : meshes) {
+    releasing_.erase(mesh.key.name);
+    if (undone) inherited_[mesh.key.name] = mesh.key;
+  }
+  changed_.notify_all();
+}
+
+std::vector<std::string> MeshRegistry::orphans() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, key] : inherited_) {
+    const std::string& parent = meshes_.at(key).parent_mesh;
+    if (!parent.empty() && !inherited_.contains(parent)) names.push_back(name);
+  }
+  return names;
 }
 
 bool MeshRegistry::has_inherited(const std::string& name) const {

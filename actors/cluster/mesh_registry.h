@@ -23,10 +23,22 @@ class MeshRegistry final {
   /// Adds a mesh if `is_valid` returns true, which is called under the lock of this object. Returns
   /// its result.
   bool add_if(const std::function<bool()>& is_valid, const MeshProcesses& mesh);
-  /// Adds a mesh that the owner's predecessor left, for take_inherited().
+
+  // Inherited meshes: those that the owner's predecessor left, until one is taken.
   void add_inherited(const MeshProcesses& mesh);
-  /// Returns an inherited mesh of that name, once.
+  /// Takes the inherited mesh of that name; nullopt if there is none. Waits for the end of its
+  /// release, if that has begun.
   std::optional<MeshProcesses> take_inherited(const std::string& name);
+  /// Takes the inherited meshes of that name and of all descendants of its actors, the descendants
+  /// first. take_inherited() and begin_release() of these names wait until end_release().
+  std::vector<MeshProcesses> begin_release(const std::string& name);
+  /// Like begin_release(), for the descendants alone.
+  std::vector<MeshProcesses> begin_release_of_children(const std::string& parent_mesh);
+  /// Ends the release. `undone`: the meshes are inherited again.
+  void end_release(const std::vector<MeshProcesses>& meshes, bool undone = false);
+  /// Returns the names of inherited meshes that actors have spawned whose own mesh is not
+  /// inherited.
+  std::vector<std::string> orphans() const;
   /// Returns whether there is an inherited mesh of that name that was not taken.
   bool has_inherited(const std::string& name) const;
   /// Returns the names of the inherited meshes that were not taken.
@@ -61,11 +73,16 @@ class MeshRegistry final {
   std::vector<MeshMember> find(ProcessId process) const;
 
  private:
-  void put(const MeshProcesses& mesh);  ///< Call it under mutex_.
+  // Called under mutex_.
+  void put(const MeshProcesses& mesh);
+  void take_children(const std::string& parent_mesh, std::vector<MeshProcesses>& taken);
+  void wait_until_released(std::unique_lock<Mutex>& lock, const std::string& name);
 
   mutable Mutex mutex_;
+  Condition changed_;
   std::map<MeshKey, MeshProcesses> meshes_;   // guarded by mutex_
   std::map<std::string, MeshKey> inherited_;  // guarded by mutex_, by name
+  std::set<std::string> releasing_;           // guarded by mutex_: names from begin_release()
   std::map<std::string, ProcessRef> agents_;  // guarded by mutex_, by host
 };
 

@@ -125,6 +125,15 @@ void PublishedActors::withdraw(const MeshKey& key) {
   wake_publisher();
 }
 
+void PublishedActors::withdraw_inherited(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (actors_.contains(name)) return;
+    mark(name, true);
+  }
+  wake_publisher();
+}
+
 void PublishedActors::send_all() {
   {
     const std::lock_guard lock(mutex_);

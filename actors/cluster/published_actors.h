@@ -51,6 +51,9 @@ class PublishedActors final {
   void note_end(const ActorAddress& actor);
   /// Removes the name that was published with this key. Does not block.
   void withdraw(const MeshKey& key);
+  /// Removes a name that the owner's predecessor has published, and this owner has not. Does not
+  /// block.
+  void withdraw_inherited(const std::string& name);
   /// Sends all names to a head that has registered this process again. Does not block.
   void send_all();
   /// Blocks until the head has confirmed all changes so far, 2 seconds at most. Returns at once if

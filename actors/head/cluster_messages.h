@@ -71,12 +71,14 @@ struct MeshRequest {
   /// none.
   MeshKey reservation = {};
   std::uint32_t first_bundle = 0;
-  static constexpr auto fields =
-      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
-                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment,
-                   &MeshRequest::memory_cap, &MeshRequest::places, &MeshRequest::run,
-                   &MeshRequest::needs, &MeshRequest::process, &MeshRequest::strategy,
-                   &MeshRequest::labels, &MeshRequest::reservation, &MeshRequest::first_bundle);
+  /// Name of the mesh of the actor that spawns it. Empty: the owner itself does.
+  std::string parent_mesh = {};
+  static constexpr auto fields = weft::fields(
+      &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
+      &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap,
+      &MeshRequest::places, &MeshRequest::run, &MeshRequest::needs, &MeshRequest::process,
+      &MeshRequest::strategy, &MeshRequest::labels, &MeshRequest::reservation,
+      &MeshRequest::first_bundle, &MeshRequest::parent_mesh);
 };
 
 /// Mesh of a run, each rank of which needs a device.
@@ -140,8 +142,9 @@ struct MeshProcesses {
   std::vector<DeviceProcess> processes;
   /// kShared: other meshes may have ranks in them, and they do not end with this mesh.
   ActorProcess process = ActorProcess::kOwn;
-  static constexpr auto fields =
-      weft::fields(&MeshProcesses::key, &MeshProcesses::processes, &MeshProcesses::process);
+  std::string parent_mesh = {};  ///< See MeshRequest.
+  static constexpr auto fields = weft::fields(&MeshProcesses::key, &MeshProcesses::processes,
+                                              &MeshProcesses::process, &MeshProcesses::parent_mesh);
 };
 
 /// Reply to a process that joins the cluster.

@@ -112,7 +112,10 @@ task<MeshProcesses> MeshEpochs::spawn(ProcessId owner, MeshRequest request) {
   // Before any process starts under this key. A mesh in shared processes starts none.
   if (!uses_shared_processes(request)) store_.sync_to_disk();
 
-  MeshProcesses result{key, {}, request.needs.devices > 0 ? ActorProcess::kOwn : request.process};
+  MeshProcesses result{key,
+                       {},
+                       request.needs.devices > 0 ? ActorProcess::kOwn : request.process,
+                       request.parent_mesh};
   std::optional<Error> failure;
   try {
     auto starting = start_all(key);

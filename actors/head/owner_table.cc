@@ -130,7 +130,8 @@ std::vector<MeshProcesses> OwnerTable::settle_meshes(const ProcessRef& process,
     if (!again) {
       adopted.push_back(
           {key, mesh.processes,
-           uses_shared_processes(mesh.request) ? ActorProcess::kShared : ActorProcess::kOwn});
+           uses_shared_processes(mesh.request) ? ActorProcess::kShared : ActorProcess::kOwn,
+           mesh.request.parent_mesh});
       held.insert(key);
     }
     // Releases meshes that the owner does not list: it missed the reply of spawn(), or released

@@ -101,7 +101,7 @@ class StateStore {
   void open();
   /// Version of the tables and of the contents of rows. Files of newer versions are refused.
   /// From files of older versions only the id, the term, epochs, runs, events and incidents count.
-  static constexpr std::int64_t kVersion = 4;
+  static constexpr std::int64_t kVersion = 5;
   /// Returns true if the file is older, or new. Throws Error(kIncompatible) if it is newer.
   bool check_version();
   void erase_member_rows_of_file();

@@ -46,7 +46,7 @@ struct MeshPosition {
 
 /// Reason why an actor was restarted.
 struct RestartInfo {
-  std::uint64_t epoch = 0;  ///< Epoch of its mesh.
+  std::uint64_t epoch = 0;  ///< Epoch of its mesh in which it was spawned; 0: not known.
   /// Number of this restart of the mesh within SpawnOptions::within; 0: the first incarnation.
   std::uint32_t attempt = 0;
   std::string incident = {};  ///< "worker1 device 0 died: SIGKILL"

@@ -487,10 +487,11 @@ std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorA
 }
 
 std::shared_ptr<CallState> System::stop_actors_of(const ProcessRef& process,
-                                                  const std::string& mesh, Nanoseconds within) {
+                                                  const std::string& mesh, std::uint64_t epoch,
+                                                  Nanoseconds within) {
+  const StopRequest request{mesh, {}, false, epoch};
   return impl_->calls.call(system_actor_of(process, mesh), "stop",
-                           system_call(SystemMethod::kStopActors, encode(StopRequest{mesh})),
-                           within);
+                           system_call(SystemMethod::kStopActors, encode(request)), within);
 }
 
 std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target,

@@ -398,9 +398,10 @@ class System final : public DecodeContext {
   /// calls.
   std::size_t less_loaded(const std::vector<std::shared_ptr<const ActorAddress>>& actors) const;
   /// Stops the actors of a mesh in a process that lives on: those that this process owns, or whose
-  /// owner is not connected. Done when they have ended.
+  /// owner is not connected. `epoch`: spares those of later epochs (RestartInfo::epoch); 0: none.
+  /// Done when they have ended.
   std::shared_ptr<CallState> stop_actors_of(const ProcessRef& process, const std::string& mesh,
-                                            Nanoseconds within);
+                                            std::uint64_t epoch, Nanoseconds within);
   /// Stops an actor; done when the actor has ended.
   std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target,
                                         Nanoseconds within);

@@ -26,14 +26,16 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, NestedActors,
                                          "cancelled", "hosted", "kept"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(NestedActorsOfARestartedDriver, KeepTheirStateAndTheirParents) {
+TEST(NestedActorsOfARestartedDriver, KeepTheirStateAndTheirParentsOrEnd) {
   RealProcesses processes("nested_adopted");
   ::setenv("WEFT_TEST_SCENARIO", "adopted", 1);
   processes.write("run.yaml",
                   "name: r\napp: nested_app\ncluster: {hosts: [{name: a, devices: 6}]}\n"
                   "recovery: {restarts: 3}\n");
   auto& run = processes.start("weft", {"run", "run.yaml"});
+  const pid_t lost = std::stoi(run.word_after("lost pid "));
   ::kill(std::stoi(run.word_after("driver pid ")), SIGKILL);
+  ::kill(lost, SIGKILL);
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(), testing::HasSubstr("adopted\n"));
   EXPECT_TRUE(processes.none_left());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "actors/cluster/repeated_stops.h"
 #include "actors/launch/access_arguments.h"
 #include "actors/launch/roles.h"
 
@@ -23,8 +24,9 @@ constexpr auto kOverWithin = std::chrono::seconds(120);
 constexpr auto kCalmRun = std::chrono::seconds(80);
 constexpr auto kEndsWithin = std::chrono::seconds(60);
 /// Time after a cut in which a host is reached again, by a retransmission after 3 s, and told what
-/// has ended.
-constexpr auto kReconnectsWithin = std::chrono::seconds(5);
+/// has ended: RepeatedStops does so every second.
+constexpr Nanoseconds kToldWithin =
+    std::chrono::seconds(3) + actors::RepeatedStops::kRepeatAfter + std::chrono::milliseconds(100);
 /// Largest difference of a host's clock rate from the world's, in thousandths.
 constexpr int kClockDrift = 20;
 
@@ -60,7 +62,7 @@ Scenario::Scenario(Options options)
   world_.hide(options_.scratch.string());
   records_.token = token_;
   records_.service.is_cut_off = [this] {
-    return world_.was_cut(world_.host_of(world_.current_process()), 0, kReconnectsWithin);
+    return world_.was_cut(world_.host_of(world_.current_process()), 0, kToldWithin);
   };
   records_.objects.has_second_copies = options_.seed / 8 % 2 == 0;
 }
@@ -235,6 +237,7 @@ void Scenario::strike(TimePoint until) {
       if (label == "first") ++beyond_recovery_;
       if (signalled) world_.signal(victim, SIGTERM, ClusterWorld::Sender::kSomebodyElse);
       else world_.kill(victim, "died: SIGKILL");
+      if (label.starts_with("driver of") && world_.chance(0.5)) lose_shared_process();
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
                      [this, victim] { start_head_after(victim); });
@@ -262,6 +265,16 @@ void Scenario::strike(TimePoint until) {
         world_.mend(to, from);
       });
     }
+  }
+}
+
+/// Kills a shared process, so that actors are lost while their driver is restarted.
+void Scenario::lose_shared_process() {
+  for (const ProcessNumber process : world_.processes()) {
+    if (!world_.label_of(process).starts_with(actors::kSharedProcessName)) continue;
+    suspect(process);
+    faults_.push_back(world_.label_of(process) + " killed with it");
+    return world_.kill(process, "died: SIGKILL");
   }
 }
 

@@ -53,6 +53,7 @@ class Scenario final {
   void plan_faults(TimePoint until);
   void strike(TimePoint until);
   void lose_head_at_the_end();
+  void lose_shared_process();
   void check_run(const std::string& name, ProcessNumber driver);
   void check_end();
   void violation(const std::string& what);

@@ -19,8 +19,8 @@ struct ServiceRecords {
   std::uint64_t calls = 0;
   std::uint64_t incarnations = 0;
   std::vector<std::string> violations;
-  /// Returns whether the calling process cannot be told to end: its host is, or just was, cut off
-  /// from that of the head and the drivers. Its actors go on until it is reached again, or 60 s.
+  /// Returns whether the calling process cannot be told to end: its host is cut off from that of
+  /// the head and the drivers, or was until so recently that the stop was not repeated yet.
   std::function<bool()> is_cut_off;
 };
 

@@ -83,6 +83,7 @@ void IncomingCalls::stop_actors(const StopRequest& request, const ProcessRef& ca
   for (const auto& host : actors_.all()) {
     if (host->options().place.mesh != request.mesh) continue;
     if (!request.label.empty() && host->self().label != request.label) continue;
+    if (request.epoch != 0 && host->options().restart.epoch > request.epoch) continue;
     const ProcessId owner = host->owner();
     if (owner == caller.id || (owner != identity_.id() && !links_.is_attached(owner)))
       hosts.push_back(host);

@@ -37,8 +37,10 @@ struct StopRequest {
   std::string label = {};  ///< If not empty: the one with this label alone.
   /// True if another incarnation follows: calls that were not started wait for it.
   bool is_restart = false;
-  static constexpr auto fields =
-      weft::fields(&StopRequest::mesh, &StopRequest::label, &StopRequest::is_restart);
+  /// Latest epoch of the mesh in which they were spawned (RestartInfo::epoch); 0: any.
+  std::uint64_t epoch = 0;
+  static constexpr auto fields = weft::fields(&StopRequest::mesh, &StopRequest::label,
+                                              &StopRequest::is_restart, &StopRequest::epoch);
 };
 
 /// Arguments of a spawn: a call of actor 0, method kSpawn.

@@ -4,15 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "actors/head/cluster_rows.h"
 #include "actors/head/head.h"
 #include "actors/head/state_store.h"
 #include "actors/system/system.h"
+#include "tests/support/eventually.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/system_options.h"
@@ -39,7 +42,8 @@ SpawnDescription on_host(const std::string& host, const std::string& name) {
 SpawnDescription on_host_a(const std::string& name) { return on_host("a", name); }
 
 /// Head that was started again, with the actor "hits" in its state. Its host "a" is missing. The
-/// former head died before it recorded the actor "unrecorded", whose process is dead.
+/// former head died before it recorded the actor "unrecorded", whose process is dead, like those of
+/// its child "kid" and of "orphan", whose parent has ended.
 class KeeperTest : public ::testing::Test {
  protected:
   /// `has_lost_host`: the state also has the actor "first" on the host "b", which does not answer,
@@ -62,17 +66,22 @@ class KeeperTest : public ::testing::Test {
       OwnerRow owner{{kKeeperName, 42}, former};
       owner.offer.is_keeper = true;
       store.put(Table::kOwners, "7", encode(owner));
-      MeshRow mesh;
-      mesh.request.mesh = "unrecorded";
-      mesh.owner = former.id;
-      mesh.places = {{"a", 0}};
-      mesh.processes = {{0, {"a", 0}, {ProcessId(8), "device", {}}, 51, "log"}};
-      ProcessFailure death;
-      death.mesh = "unrecorded";
-      death.epoch = 1;
-      mesh.incident = Incident{"unrecorded", 1, {death}, 0};
-      mesh.dead = {0};
-      store.put(Table::kMeshes, MeshKey{"unrecorded", 1}.text(), encode(mesh));
+      std::uint32_t device = 0;
+      for (const auto& [name, parent] : std::map<std::string, std::string>{
+               {"unrecorded", ""}, {"kid", "unrecorded"}, {"orphan", "ended"}}) {
+        MeshRow mesh;
+        mesh.request.mesh = name;
+        mesh.request.parent_mesh = parent;
+        mesh.owner = former.id;
+        mesh.places = {{"a", device++}};
+        mesh.processes = {{0, mesh.places[0], {ProcessId(8), "device", {}}, 51, "log"}};
+        ProcessFailure death;
+        death.mesh = name;
+        death.epoch = 1;
+        mesh.incident = Incident{name, 1, {death}, 0};
+        mesh.dead = {0};
+        store.put(Table::kMeshes, MeshKey{name, 1}.text(), encode(mesh));
+      }
       store.sync_to_disk();
     }
     const HeadEvents events{[](const ClusterEvent&) {}, [](const std::string&) {},
@@ -139,14 +148,20 @@ TEST_F(KeeperTest, SpawnsThatWaitForTheSavedStateEndWithTheKeeper) {
   EXPECT_EQ(problem_of_spawn("hits").code(), ErrorCode::kAlreadyExists);
 }
 
-TEST_F(KeeperTest, ReleasesActorsThatItsPredecessorDidNotRecord) {
-  const auto epochs = [&] { return head.call<&Head::status>().get().meshes; };
-  ASSERT_EQ(epochs().size(), 1u);
-  EXPECT_EQ(epochs()[0].key.name, "unrecorded");
+TEST_F(KeeperTest, ReleasesActorsThatItsPredecessorDidNotRecordAndTheirChildren) {
+  const auto meshes = [&] {
+    std::vector<std::string> names;
+    for (const MeshStatus& mesh : head.call<&Head::status>().get().meshes)
+      names.push_back(mesh.key.name);
+    return names;
+  };
+  EXPECT_TRUE(test::eventually([&] {
+    return meshes() == std::vector<std::string>{"kid", "unrecorded"};
+  })) << "a child without a parent ends at once";
   resume();
   // It does not take over their processes.
   EXPECT_THAT(problem_of_spawn("unrecorded").message(), HasSubstr("needs host 'a'"));
-  EXPECT_EQ(epochs().size(), 0u);
+  EXPECT_THAT(meshes(), ::testing::IsEmpty());
   // The failure of one mesh does not prevent others.
   EXPECT_THAT(problem_of_spawn("other").message(), HasSubstr("needs host 'a'"));
 }

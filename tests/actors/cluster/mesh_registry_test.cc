@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
 namespace weft::actors {
 namespace {
 
@@ -82,6 +87,37 @@ TEST(MeshRegistry, AnInheritedMeshIsTakenOnce) {
   EXPECT_EQ(front->processes.size(), 2u);
   EXPECT_FALSE(registry.take_inherited("front"));
   EXPECT_TRUE(registry.contains({"front", 3})) << "the owner still has it";
+}
+
+std::vector<std::string> names_of(const std::vector<MeshProcesses>& meshes) {
+  std::vector<std::string> names;
+  for (const MeshProcesses& mesh : meshes) names.push_back(mesh.key.name);
+  return names;
+}
+
+TEST(MeshRegistry, AnInheritedMeshIsReleasedWithItsDescendants) {
+  MeshRegistry registry;
+  const std::map<std::string, std::string> parents = {
+      {"root", ""}, {"kid", "root"}, {"kid2", "kid"}, {"other", ""}, {"orphan", "gone"}};
+  for (const auto& [name, parent] : parents) {
+    MeshProcesses mesh = mesh_of({name, 1}, {"a"}, 7);
+    mesh.parent_mesh = parent;
+    registry.add_inherited(mesh);
+  }
+  EXPECT_THAT(registry.orphans(), ElementsAre("orphan"));
+  EXPECT_TRUE(registry.take_inherited("root"));
+  EXPECT_THAT(names_of(registry.begin_release_of_children("other")), ElementsAre());
+  const auto undone = registry.begin_release_of_children("root");
+  EXPECT_THAT(names_of(undone), ElementsAre("kid2", "kid"));
+  registry.end_release(undone, true);
+  const auto left = registry.begin_release("kid");
+  EXPECT_THAT(names_of(left), ElementsAre("kid2", "kid"));
+  EXPECT_THAT(registry.inherited_names(), ElementsAre("orphan", "other"));
+  // Others can have the name after the release.
+  std::thread taking([&] { EXPECT_FALSE(registry.take_inherited("kid2")); });
+  for (const MeshProcesses& mesh : left) registry.remove(mesh.key);
+  registry.end_release(left);
+  taking.join();
 }
 
 }  // namespace

@@ -234,9 +234,9 @@ TEST(RestartedActors, TheActorsOfAMeshAreStoppedInAProcessThatLives) {
   RestartedInPlace r;
   const ProcessRef process = r.actors.addresses[0]->process;
   r.owner.end_supervision(*r.actors.addresses[0], Error(ErrorCode::kNotFound, "is stopped"));
-  r.owner.stop_actors_of(process, "another", 5s)->wait_until(TimePoint::max());
+  r.owner.stop_actors_of(process, "another", 0, 5s)->wait_until(TimePoint::max());
   EXPECT_EQ(r.service.call<&Service::where>().get(), "old");
-  const auto stopped = r.owner.stop_actors_of(process, "service", 5s);
+  const auto stopped = r.owner.stop_actors_of(process, "service", 1, 5s);
   stopped->wait_until(TimePoint::max());
   EXPECT_FALSE(stopped->error());
   EXPECT_THAT([&] { r.service.call<&Service::where>().get(); },

@@ -33,7 +33,7 @@ using actors::SpawnOptions;
 /// lost.
 class Record final {
  public:
-  Record() : file_(std::filesystem::absolute("ends")) {}
+  explicit Record(const std::string& name = "ends") : file_(std::filesystem::absolute(name)) {}
   const std::string& file() const { return file_; }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
@@ -167,9 +167,9 @@ void wait_until(const std::string& what, const std::function<bool()>& is_true) {
 
 using Root = actors::OwnedActor<Node>;
 
-Root root(Cluster& cluster, const Record& record, SpawnOptions options = {}) {
-  return cluster.spawn<Node>("root", own_process(std::move(options)), record.file(),
-                             std::int64_t{0});
+Root root(Cluster& cluster, const Record& record, SpawnOptions options = {},
+          const std::string& name = "root") {
+  return cluster.spawn<Node>(name, own_process(std::move(options)), record.file(), std::int64_t{0});
 }
 
 actors::ActorRef<Node> child(const actors::ActorRef<Node>& parent, const std::string& name,
@@ -358,11 +358,16 @@ void kept(Cluster& cluster) {
   expect_record(record, {"kid2", "kid", "kid", "root"});
 }
 
-/// Spawns children. The first driver then waits until it is killed; the next one has them again.
+/// Spawns children. The first driver then waits until it is killed, and after it the process of
+/// "lost". The next driver has the children of "root" again; those of "lost" end.
 void adopted(Cluster& cluster, const actors::AppRun& run) {
   const Record record;
+  const Record of_lost("ends of lost");
   auto top = root(cluster, record, {.restarts = 3});
+  auto lost = root(cluster, of_lost, {.restarts = 3}, "lost");
   if (run.restart == 0) {
+    (void)child(child(lost.ref(), "lost1"), "lost2");
+    fmt::print("lost pid {}\n", lost.call<&Node::state>().get().pid);
     const auto kid = child(top.ref(), "kid");
     expect(child(kid, "kid2", "restarts").call<&Node::add>(1).get() == 1, "new");
     kid.call<&Node::let_spawn_late>(top.ref()).get();
@@ -370,6 +375,11 @@ void adopted(Cluster& cluster, const actors::AppRun& run) {
     std::fflush(stdout);
     kid.within(actors::kNoDeadline).call<&Node::wait>().get();
   }
+  wait_until("the children of a lost parent end", [&] { return of_lost.names().size() == 2; });
+  for (const char* const name : {"lost1", "lost2"})
+    expect(error_of([&] { (void)cluster.find<Node>(name, 0s); }).code() == ErrorCode::kNotFound,
+           "their names end");
+  expect(lost.call<&Node::state>().get().attempt == 1, "the parent is restarted");
   const auto kid2 = cluster.find<Node>("kid2");
   expect(kid2.call<&Node::add>(1).get() == 2, "the grandchild has kept its state");
   for (const char* const name : {"late1", "late2"}) (void)cluster.find<Node>(name, 20s);
