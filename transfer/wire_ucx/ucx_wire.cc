@@ -70,6 +70,7 @@ class UcxWire final : public Wire {
     while ((!closed || workers_.is_closing() || sender_.is_sending()) &&
            std::chrono::steady_clock::now() < until) {
       if (workers_.progress() == 0) wait(std::chrono::milliseconds(5));
+      peers_.continue_opening();
       closed = peers_.close_all(untaken);
     }
     ::close(wake_fd_);
@@ -93,7 +94,7 @@ class UcxWire final : public Wire {
       throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.route_text,
                   error.message(), network_advice());
     }
-    peers_.say_hello(added);
+    peers_.open(added);
   }
 
   void drop(DeviceId peer) override {
@@ -129,6 +130,7 @@ class UcxWire final : public Wire {
   std::size_t progress() override {
     WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
     const std::size_t done = workers_.progress();
+    peers_.continue_opening();
     peers_.close_lingering();
     // Endpoint errors are reported inside the progress above, which may return 0 then.
     for (Peer* peer : peers_.find_failed()) {
@@ -146,7 +148,7 @@ class UcxWire final : public Wire {
         fds.push_back({peer->process.fd(), POLLIN, 0});
       if (peer->first_ended) timeout = std::min<Nanoseconds>(timeout, kDrainTime);
     }
-    if (!workers_.wait(fds, timeout)) return;
+    workers_.wait(fds, timeout);
     if ((fds[0].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof(count));
@@ -220,7 +222,8 @@ class UcxWire final : public Wire {
     const DeviceId sender(prefix->sender);
     if (!has_valid_proof(sender, prefix->proof))
       return refuse(sender, "its sender does not know the secret of this run");
-    if (prefix->kind == WireHeader::kHello) peers_.hello_arrived(sender, side.worker);
+    if (prefix->kind == WireHeader::kHello || prefix->kind == WireHeader::kGreeting)
+      peers_.hello_arrived(sender, side.worker, static_cast<WireHeader::Kind>(prefix->kind));
     if (happened_.is_closed()) return UCS_OK;
     if (prefix->kind == WireHeader::kMessage)
       return receiver_.arrived(side, sender, header.subspan(sizeof(WireHeader)), data, bytes,

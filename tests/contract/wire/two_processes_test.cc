@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/contract/wire/wire_worlds.h"
 #include "tests/support/cluster_token.h"
@@ -68,6 +69,14 @@ TEST(WireChild, DISABLED_Echo) {
   const auto address = receive_address(kChildSocket);
   ASSERT_FALSE(address.empty());
   own.wire->connect(DeviceId(0), HostId(0), address);
+  if (std::getenv("WEFT_WIRE_STEPS") != nullptr) {
+    // Progresses once for each byte, until the other process kills this one.
+    for (char step = 0; read_all(kChildSocket, &step, 1);) {
+      own.wire->progress();
+      write_all(kChildSocket, &step, 1);
+    }
+    return;
+  }
   struct Echo {
     std::vector<std::byte> header, payload;
   };
@@ -97,6 +106,12 @@ TEST(WireChild, DISABLED_Echo) {
 class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one host
  protected:
   void SetUp() override {
+    start();
+    connect();
+    EXPECT_EQ(own_->wire->path_to(DeviceId(1)), GetParam() ? Path::kSharedMemory : Path::kTcp);
+  }
+  /// Starts the other process, which connects. `stepwise`: it progresses in step() only.
+  void start(bool stepwise = false) {
     const bool one_host = GetParam();
     int sockets[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
@@ -108,6 +123,7 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
         sockets[1] == kChildSocket ? ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10) : sockets[1];
     posix_spawn_file_actions_adddup2(&actions, child_end, kChildSocket);
     std::vector<std::string> variables = {std::string("WEFT_WIRE_CHILD=") + (one_host ? "0" : "1")};
+    if (stepwise) variables.emplace_back("WEFT_WIRE_STEPS=1");
     for (char** variable = environ; *variable != nullptr; ++variable)
       variables.emplace_back(*variable);
     std::vector<char*> environment;
@@ -124,17 +140,24 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     own_ = std::make_unique<test::Recorder>(make_ucx_wire(
         DeviceId(0), HostId(0), {.secret = test::cluster_token(), .interfaces = "lo"}));
     send_address(socket_, own_->wire->address());
-    const auto address = receive_address(socket_);
-    ASSERT_FALSE(address.empty());
-    own_->wire->connect(DeviceId(1), HostId(one_host ? 0 : 1), address);
-    EXPECT_EQ(own_->wire->path_to(DeviceId(1)), one_host ? Path::kSharedMemory : Path::kTcp);
+    address_ = receive_address(socket_);
+    ASSERT_FALSE(address_.empty());
   }
-  void TearDown() override {
+  void connect() { own_->wire->connect(DeviceId(1), HostId(GetParam() ? 0 : 1), address_); }
+  /// Lets the other process progress once.
+  void step() {
+    char byte = 0;
+    write_all(socket_, &byte, 1);
+    ASSERT_TRUE(read_all(socket_, &byte, 1));
+  }
+  void TearDown() override { end(); }
+  void end() {
     own_.reset();
-    ::close(socket_);
-    if (child_ <= 0) return;
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+    const pid_t child = std::exchange(child_, -1);
+    if (child <= 0) return;
     int status = 0;
-    ASSERT_EQ(::waitpid(child_, &status, 0), child_);
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(killed_ || status == 0) << "the other process did not end well";
   }
   bool until(const std::function<bool()>& done) {
@@ -147,6 +170,7 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
   }
 
   std::unique_ptr<test::Recorder> own_;
+  std::vector<std::byte> address_;  // of the other process
   int socket_ = -1;
   pid_t child_ = -1;
   bool killed_ = false;
@@ -208,6 +232,44 @@ TEST_P(TwoProcesses, DroppingADeadPeerEndsEverythingWithItAtOnce) {
     EXPECT_EQ(own_->sends[token].front().error().code(), ErrorCode::kCancelled);
 }
 
+// UCX 1.13.1 aborted this process at some of these steps.
+class KilledProcess : public TwoProcesses {
+  void SetUp() override {}
+};
+
+TEST_P(KilledProcess, AKillAtAnyStepOfConnectingOnlyLosesThePeer) {
+  const std::vector<std::byte> small(8), large(8 << 20);
+  for (const bool early : {true, false}) {
+    for (int steps = 0; steps < 7; ++steps) {
+      SCOPED_TRACE(fmt::format("steps {}, {}", steps, early ? "early" : "late"));
+      start(true);
+      if (early) connect();
+      for (int i = 0; i < steps; ++i) {
+        step();
+        own_->wire->progress();
+      }
+      killed_ = true;
+      ASSERT_EQ(::kill(child_, SIGKILL), 0);
+      siginfo_t ended = {};
+      ASSERT_EQ(::waitid(P_PID, child_, &ended, WEXITED | WNOWAIT), 0);
+      bool refused = false;
+      try {
+        connect();
+      } catch (const Error& error) {
+        refused = error.code() == ErrorCode::kUnavailable;
+      }
+      own_->wire->send(DeviceId(1), small, small, 1);
+      own_->wire->send(DeviceId(1), small, large, 2);
+      EXPECT_TRUE(until([&] {
+        return own_->sends.size() == 2 && (refused || own_->lost.contains(DeviceId(1)));
+      }));
+      end();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, KilledProcess, ::testing::Values(false, true),
+                         [](const auto& kind) { return kind.param ? "Shm" : "Tcp"; });
 INSTANTIATE_TEST_SUITE_P(Ucx, TwoProcesses, ::testing::Values(false, true),
                          [](const auto& kind) { return kind.param ? "Shm" : "Tcp"; });
 

@@ -203,8 +203,7 @@ class ObjectBroadcasts : public ObjectProcesses {
     const auto size = std::ssize(addresses);
     return {driver.system, "readers", MeshShape({{"reader", size}}), std::move(addresses)};
   }
-  /// Connects the processes of a broadcast. UCX 1.13.1 may abort a process whose peer dies while
-  /// they connect (assertion in ucp_request_send_state_ff).
+  /// Connects the processes of a broadcast.
   static constexpr std::uint64_t kConnectCount = 1 << 18;  // 1 MiB
   static void connect_by_broadcast(const actors::MeshRef<Reader>& mesh,
                                    const ObjectRef<Numbers>& object) {

@@ -72,6 +72,15 @@ void MessageSender::send_control(Peer& peer, Peer::UcxConnection& connection, Wi
   post(request, connection, sizeof(prefix), {}, true);
 }
 
+bool MessageSender::try_greeting(const Peer& peer, const Peer::UcxConnection& connection) {
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  const WireHeader greeting{WireHeader::kGreeting, self_.value(), 0, peer.proof};
+  return ucp_am_send_nbx(connection.endpoint, 0, &greeting, sizeof(greeting), nullptr, 0,
+                         &params) == nullptr;
+}
+
 void MessageSender::send_notice(Peer& peer, std::size_t index, WireHeader::Kind kind,
                                 std::size_t bytes) {
   if (index >= peer.routes.size() || peer.end != Peer::End::kNone) return;

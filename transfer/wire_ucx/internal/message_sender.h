@@ -28,6 +28,8 @@ class MessageSender final {
   /// Sends a message of the wire itself on one connection.
   void send_control(Peer& peer, Peer::UcxConnection& connection, WireHeader::Kind kind,
                     std::uint64_t value);
+  /// Sends a greeting if the connection's socket can send it now. Returns true if it has left.
+  bool try_greeting(const Peer& peer, const Peer::UcxConnection& connection);
   /// Counts received bytes, and notifies the peer, in large steps. See EagerFlowControl::count().
   void send_notice(Peer& peer, std::size_t route, WireHeader::Kind kind, std::size_t bytes);
   /// Handles the peer's notice about bytes that this device has sent.

@@ -10,7 +10,9 @@ void Peer::connect_endpoints(WorkerSet& workers, const UcxAddress& address,
     connection.endpoint = side.worker.connect(to, on_error, this);
   };
   if (path == Path::kSharedMemory) {
-    connect(routes.emplace_back().out, *workers.shared_memory(), address.shm);
+    UcxConnection& only = routes.emplace_back().out;
+    only.greeting_sent = only.greeted = true;  // there is no socket
+    connect(only, *workers.shared_memory(), address.shm);
     return;
   }
   const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());

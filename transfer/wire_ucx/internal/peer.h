@@ -32,10 +32,20 @@ inline constexpr auto kDrainTime = std::chrono::milliseconds(200);
 /// (ucp_ep_update_remote_id). Or it finds leftover messages that waited for the join (wireup_ep.c).
 /// So only a hello is sent before a connection is open, and a connection is not closed until it is
 /// open or broken.
+///
+/// If a peer dies while UCX's answer to its request waits for a socket, UCX 1.13.1 aborts this
+/// process (ucp_request_send_state_ff, "got REP message"). So over TCP each end first sends a
+/// greeting, as soon as its socket sends, and makes its request (with the hello) only after the
+/// other's greeting. Greetings never wait inside UCX.
+///
+///   greeting sent, greeting received ─▶ hello sent, hello received ─▶ open
 struct Peer {
   struct UcxConnection {
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;  // null: closed
+    bool greeting_sent = false;   // our greeting on it has left
+    bool greeted = false;         // the peer's greeting has arrived
+    bool hello_begun = false;     // UCX works on our hello
     bool hello_sent = false;      // our hello on it has left
     bool hello_received = false;  // the peer's hello has arrived
     bool ended = false;           // broken, or the peer will send nothing more on it

@@ -12,25 +12,44 @@ Peer& PeerTable::add(std::unique_ptr<Peer> peer) {
   return *peers_.emplace(id, std::move(peer)).first->second;
 }
 
-void PeerTable::say_hello(Peer& peer) {
+void PeerTable::open(Peer& peer) {
   for (Peer::UcxConnection* connection : peer.connections()) {
-    if (early_hellos_.erase({peer.id, connection->worker}) != 0) connection->hello_received = true;
-    sender_.send_control(peer, *connection, WireHeader::kHello, 0);
+    if (early_.erase({peer.id, connection->worker}) == 0) continue;
+    (peer.path == Path::kTcp ? connection->greeted : connection->hello_received) = true;
   }
+  continue_opening(peer);
 }
 
-void PeerTable::hello_arrived(DeviceId sender, const UcxWorker& worker) {
+void PeerTable::hello_arrived(DeviceId sender, const UcxWorker& worker, WireHeader::Kind kind) {
   bool known = false;
   const auto hear = [&](Peer& peer) {
     for (Peer::UcxConnection* connection : peer.connections()) {
-      if (peer.id == sender && connection->worker == &worker)
-        known = connection->hello_received = true;
+      if (peer.id != sender || connection->worker != &worker) continue;
+      known = connection->greeted = true;
+      connection->hello_received |= kind == WireHeader::kHello;
     }
     sender_.open_if_connected(peer);
   };
   for (Peer* peer : lingering_) hear(*peer);
   if (Peer* peer = find(sender)) hear(*peer);
-  if (!known) early_hellos_.insert({sender, &worker});
+  if (!known) early_.insert({sender, &worker});
+}
+
+void PeerTable::continue_opening() {
+  for (const auto& [id, peer] : peers_) continue_opening(*peer);
+  for (Peer* peer : lingering_) continue_opening(*peer);
+}
+
+void PeerTable::continue_opening(Peer& peer) {
+  if (peer.open) return;
+  for (Peer::UcxConnection* connection : peer.connections()) {
+    if (connection->endpoint == nullptr || connection->ended || connection->hello_begun) continue;
+    if (!connection->greeting_sent)
+      connection->greeting_sent = sender_.try_greeting(peer, *connection);
+    if (!connection->greeting_sent || !connection->greeted) continue;
+    connection->hello_begun = true;
+    sender_.send_control(peer, *connection, WireHeader::kHello, 0);
+  }
 }
 
 std::vector<Peer*> PeerTable::find_failed() {

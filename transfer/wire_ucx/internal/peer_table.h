@@ -10,6 +10,7 @@
 #include "transfer/wire_ucx/internal/message_sender.h"
 #include "transfer/wire_ucx/internal/peer.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
+#include "transfer/wire_ucx/internal/wire_header.h"
 
 namespace weft::transfer {
 
@@ -27,10 +28,12 @@ class PeerTable final {
   Peer* find(DeviceId peer) const;
   const Peers& connected() const { return peers_; }
   Peer& add(std::unique_ptr<Peer> peer);
-  /// Sends a hello on each connection of a new peer.
-  void say_hello(Peer& peer);
-  /// Handles a hello that came over `worker`, perhaps before say_hello().
-  void hello_arrived(DeviceId sender, const UcxWorker& worker);
+  /// Begins to open the connections of a new peer.
+  void open(Peer& peer);
+  /// Handles a greeting or a hello that came over `worker`, perhaps before open().
+  void hello_arrived(DeviceId sender, const UcxWorker& worker, WireHeader::Kind kind);
+  /// Sends the greetings and hellos that can be sent now. Call after each progress of the workers.
+  void continue_opening();
   /// Returns the connected peers that have failed or will send nothing more.
   std::vector<Peer*> find_failed();
   /// Removes a peer and closes its endpoints, at once or later. Keeps the Peer, since pending
@@ -47,12 +50,15 @@ class PeerTable final {
   /// Closes the peer's connections that may be closed (see Peer). Returns true if all are closed.
   bool close(Peer& peer, UcxWorker::Close how);
 
+  void continue_opening(Peer& peer);
+
   MessageSender& sender_;
   Peers peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
   std::vector<Peer*> lingering_;  // retired, some connections not closed yet
-  // hellos of proven devices to which this device has not connected yet
-  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;
+  // first messages of proven devices to which this device has not connected yet: greetings, or
+  // hellos over shared memory
+  std::set<std::pair<DeviceId, const UcxWorker*>> early_;
 };
 
 }  // namespace weft::transfer

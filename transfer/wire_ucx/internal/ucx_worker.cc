@@ -1,5 +1,6 @@
 #include "transfer/wire_ucx/internal/ucx_worker.h"
 
+#include <dlfcn.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include <ucs/async/async_fwd.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
+#include <ucs/sys/sock.h>
 
 #include "core/crash/crash_report.h"
 
@@ -34,6 +36,8 @@ namespace {
 
 /// Ports of the worker that this thread is creating, recorded by listen(). Null at other times.
 thread_local std::vector<ListeningSocket>* ports_of_new_worker = nullptr;
+/// True while this thread creates an endpoint.
+thread_local bool creates_endpoint = false;
 
 ino_t inode_of(int fd) {
   struct stat about = {};
@@ -51,6 +55,17 @@ extern "C" int listen(int fd, int backlog) noexcept {
   if (status == 0 && ports_of_new_worker != nullptr)
     ports_of_new_worker->push_back({fd, inode_of(fd)});
   return status;
+}
+
+/// Overrides UCX's sending of its own connection messages over TCP. A new endpoint sends one on a
+/// socket that it has accepted from the same peer. If the peer has died meanwhile, UCX 1.13.1 makes
+/// the endpoint fail before it may, and aborts (uct_tcp_ep_connect, uct_tcp_ep_destroy_progress).
+/// Success is returned then; the next read reports the dead peer.
+extern "C" ucs_status_t ucs_socket_send(int fd, const void* data, std::size_t length) {
+  static const auto original =
+      reinterpret_cast<decltype(&ucs_socket_send)>(::dlsym(RTLD_NEXT, "ucs_socket_send"));
+  const ucs_status_t status = original(fd, data, length);
+  return weft::transfer::creates_endpoint ? UCS_OK : status;
 }
 
 namespace weft::transfer {
@@ -73,11 +88,16 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   if (transports == Transports::kTcp) {
     status = set("TLS", "tcp");
     if (status == UCS_OK && !interfaces.empty()) status = set("NET_DEVICES", interfaces.c_str());
+    // Otherwise UCX joins endpoints whose sockets do not send yet; see Peer.
+    if (status == UCS_OK) status = set("RESOLVE_REMOTE_EP_ID", "n");
   } else {
     // Not posix: containers often limit /dev/shm to 64 MiB, and exceeding it raises SIGBUS.
     status = set("TLS", "sysv");
     // UCX would otherwise exclude shared memory when peer error handling is on.
     if (status == UCS_OK) status = set("MM_ERROR_HANDLING", "y");
+    // ProcessWatch reports dead peers. UCX 1.13.1 may crash in its own check of peers if one has
+    // just died (ucp_ep_do_uct_ep_am_keepalive).
+    if (status == UCS_OK) status = set("KEEPALIVE_INTERVAL", "inf");
     // While a receiver's queue is full, its sender spins instead of sleeping, which on busy cores
     // keeps the receiver from emptying the queue. 1 MiB took 10 ms with the default queue of 0.5
     // MiB, and 0.2 ms with this one of 7.5 MiB. (A segment's length has 16 bits.)
@@ -199,7 +219,10 @@ ucp_ep_h UcxWorker::connect(std::span<const std::byte> address, ucp_err_handler_
   params.err_handler.cb = on_error;
   params.err_handler.arg = argument;
   ucp_ep_h endpoint = nullptr;
-  check_ucs(ucp_ep_create(worker_, &params, &endpoint), "creating a UCX endpoint");
+  creates_endpoint = true;
+  const ucs_status_t created = ucp_ep_create(worker_, &params, &endpoint);
+  creates_endpoint = false;
+  check_ucs(created, "creating a UCX endpoint");
   return endpoint;
 }
 

@@ -33,13 +33,14 @@ inline SenderProof proof_of_sender(const Secret& secret, DeviceId sender, Device
 struct WireHeader {
   enum Kind : std::uint32_t {
     kMessage,
-    kHello,    ///< Makes UCX connect now, and shows that this end is joined to the receiver's.
-    kCredit,   ///< `value` bytes of eager payload have arrived and left the receiver's buffer.
+    kHello,   ///< Makes UCX join the ends now, and shows that this end is joined to the receiver's.
+    kCredit,  ///< `value` bytes of eager payload have arrived and left the receiver's buffer.
     kGoodbye,  ///< Notice that the sender closes this connection.
     /// `value` bytes of eager payload have arrived and stay in the receiver's buffer until they are
     /// taken.
     kBuffered,
     kUnbuffered,  ///< `value` bytes reported by kBuffered have left the buffer.
+    kGreeting,    ///< Shows that the sender's end exists and that its socket sends. TCP only.
   };
   std::uint32_t kind = kMessage;
   std::uint32_t sender = 0;
@@ -51,7 +52,7 @@ struct WireHeader {
     WireHeader prefix;
     if (bytes.size() < sizeof(prefix)) return std::nullopt;
     std::memcpy(&prefix, bytes.data(), sizeof(prefix));
-    if (prefix.kind > kUnbuffered) return std::nullopt;
+    if (prefix.kind > kGreeting) return std::nullopt;
     return prefix;
   }
 };

@@ -54,10 +54,13 @@ std::size_t WorkerSet::progress() {
   return events;
 }
 
-bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
+void WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
   const std::size_t first = more.size();
   for (RailWorker* side : all()) {
-    if (!side->worker.arm()) return false;
+    if (!side->worker.arm()) {
+      timeout = Nanoseconds(0);
+      break;
+    }
     more.push_back({side->worker.event_fd(), POLLIN, 0});
   }
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(
@@ -66,7 +69,6 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
     for (pollfd& fd : more) fd.revents = 0;
   }
   more.resize(first);
-  return true;
 }
 
 bool WorkerSet::is_closing() const {

@@ -59,9 +59,10 @@ class WorkerSet final {
   std::vector<UcxAddress::RailAddress> rail_addresses() const;
 
   std::size_t progress();
-  /// Blocks until a worker has work, one of `more` is readable, or `timeout` has passed. Returns
-  /// false if it did not sleep, because a worker had work already.
-  bool wait(std::vector<pollfd>& more, Nanoseconds timeout);
+  /// Blocks until a worker has work, one of `more` is readable, or `timeout` has passed. Sets the
+  /// events of `more` even if a worker had work already: over shared memory, a worker has work for
+  /// as long as the full queue of a peer makes messages wait, even if that peer is dead.
+  void wait(std::vector<pollfd>& more, Nanoseconds timeout);
   /// Returns true if endpoints are still closing.
   bool is_closing() const;
   /// Implements Wire::network_bytes_received(). Any thread.
