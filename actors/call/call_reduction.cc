@@ -64,7 +64,7 @@ void CallReduction::add(std::size_t rank) {
 
 void CallReduction::combine_parts(PartialResult& left, const PartialResult& right) const {
   try {
-    left.value = combine_(operation_, std::move(left.value), right.value, decode_context());
+    combine_(operation_, left.value, right.value, decode_context());
   } catch (...) {
     // All results of one side fit each other, so its first rank stands for it.
     const Error error = current_error();

@@ -21,12 +21,11 @@ namespace weft::actors {
 /// Operations that combine encoded results. kListed: the function of reduce_with.
 enum class ReduceOperation : std::uint8_t { kSum, kMin, kMax, kListed };
 
-/// Combines two encoded results of a method into one; `left` is of the lower ranks. Throws
-/// Error(kInvalidArgument) if they do not fit, and what a listed function throws.
-using CombineResults = std::vector<std::byte> (*)(ReduceOperation operation,
-                                                  std::vector<std::byte> left,
-                                                  std::span<const std::byte> right,
-                                                  DecodeContext* context);
+/// Replaces an encoded result of a method by its combination with another; `left` is of the lower
+/// ranks. Throws Error(kInvalidArgument) if they do not fit, and what a listed function throws;
+/// `left` is unchanged then.
+using CombineResults = void (*)(ReduceOperation operation, std::vector<std::byte>& left,
+                                std::span<const std::byte> right, DecodeContext* context);
 
 /// Operations of MeshRef::reduce(). Vectors and arrays are combined element by element. A NaN makes
 /// the result NaN. A sum of integers that overflows is an error.
@@ -91,34 +90,24 @@ typename Elements<R>::Mean divide(const R& total, std::size_t count) {
   }
 }
 
-template <typename T>
-T add(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return a + b;
-  } else {
-    T result;
-    if (__builtin_add_overflow(a, b, &result))
-      throw_error(ErrorCode::kInvalidArgument,
-                  "a sum is above the largest number of {} bits, or below the lowest; let the "
-                  "method return a wider type",
-                  8 * sizeof(T));
-    return result;
+// Function objects, so that combine_elements() becomes a loop of vector instructions.
+struct Lesser {
+  template <typename T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>)
+      if (std::isnan(b)) return b;
+    return b < a ? b : a;
   }
-}
+};
 
-template <typename T>
-T lesser(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    if (std::isnan(b)) return b;
-  return b < a ? b : a;
-}
-
-template <typename T>
-T greater(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    if (std::isnan(b)) return b;
-  return a < b ? b : a;
-}
+struct Greater {
+  template <typename T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>)
+      if (std::isnan(b)) return b;
+    return a < b ? b : a;
+  }
+};
 
 /// Replaces each element of `left`, which may be unaligned, by its combination with that of
 /// `right`. Both have the same size.
@@ -131,6 +120,25 @@ void combine_elements(std::span<std::byte> left, std::span<const std::byte> righ
     std::memcpy(&b, right.data() + at, sizeof(T));
     a = operation(a, b);
     std::memcpy(left.data() + at, &a, sizeof(T));
+  }
+}
+
+/// Throws if a sum of integers overflows. Both sides have the same size.
+template <typename T>
+void check_sums(std::span<const std::byte> left, std::span<const std::byte> right) {
+  if constexpr (!std::is_floating_point_v<T>) {
+    bool overflows = false;
+    for (std::size_t at = 0; at < left.size(); at += sizeof(T)) {
+      T a, b, total;
+      std::memcpy(&a, left.data() + at, sizeof(T));
+      std::memcpy(&b, right.data() + at, sizeof(T));
+      overflows |= __builtin_add_overflow(a, b, &total);
+    }
+    if (overflows)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "a sum is above the largest number of {} bits, or below the lowest; let the "
+                  "method return a wider type",
+                  8 * sizeof(T));
   }
 }
 
@@ -158,24 +166,28 @@ void combine_numbers(ReduceOperation operation, std::vector<std::byte>& left,
                 "or list it with reduce_with",
                 mine.size() / sizeof(T), theirs.size() / sizeof(T));
   const std::span<std::byte> into(left.data() + (mine.data() - left.data()), mine.size());
-  if (operation == ReduceOperation::kSum) combine_elements<T>(into, theirs, add<T>);
-  else if (operation == ReduceOperation::kMin) combine_elements<T>(into, theirs, lesser<T>);
-  else combine_elements<T>(into, theirs, greater<T>);
+  if (operation == ReduceOperation::kSum) {
+    check_sums<T>(into, theirs);
+    combine_elements<T>(into, theirs, [](T a, T b) { return static_cast<T>(a + b); });
+  } else if (operation == ReduceOperation::kMin) {
+    combine_elements<T>(into, theirs, Lesser());
+  } else {
+    combine_elements<T>(into, theirs, Greater());
+  }
 }
 
 /// CombineResults of methods with result R. `Function`: the one of reduce_with; null: none.
 template <typename R, auto Function = nullptr>
-std::vector<std::byte> combine_results(ReduceOperation operation, std::vector<std::byte> left,
-                                       std::span<const std::byte> right, DecodeContext* context) {
-  if constexpr (!std::is_null_pointer_v<decltype(Function)>)
-    if (operation == ReduceOperation::kListed)
-      return encode<R>(Function(decode<R>(left, context), decode<R>(right, context)));
-  if constexpr (Elements<R>::kReducible) {
-    if (operation != ReduceOperation::kListed) {
-      combine_numbers<R>(operation, left, right);
-      return left;
+void combine_results(ReduceOperation operation, std::vector<std::byte>& left,
+                     std::span<const std::byte> right, DecodeContext* context) {
+  if constexpr (!std::is_null_pointer_v<decltype(Function)>) {
+    if (operation == ReduceOperation::kListed) {
+      left = encode<R>(Function(decode<R>(left, context), decode<R>(right, context)));
+      return;
     }
   }
+  if constexpr (Elements<R>::kReducible)
+    if (operation != ReduceOperation::kListed) return combine_numbers<R>(operation, left, right);
   throw_error(ErrorCode::kInternal, "no function combines these results");
 }
 

@@ -25,6 +25,7 @@
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/folder.h"
+#include "core/base/memory.h"
 #include "core/base/nearest.h"
 #include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
@@ -124,6 +125,7 @@ AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   open_standard_descriptors();
   raise_descriptor_limit();
   report_crashes();
+  keep_freed_memory();
 }
 
 int AppMain::run(const Drive& drive) {

@@ -42,16 +42,14 @@ void Handshake::start(PeerDescription self) {
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;
-  append_message(*connection_, MessageKind::kHello, hello_);
+  append_message(*connection_, MessageKind::kHello, {hello_, {}});
   connection_->flush();
 }
 
 void Handshake::encode_introduction() {
   self_.token_id = token_id(token());
   auto& own = side_ == Side::kDialler ? hello_ : challenge_;
-  const ByteSink keep = [&own](std::span<const std::byte> bytes) {
-    own.assign(bytes.begin(), bytes.end());
-  };
+  const ByteSink keep = [&own](const MessageBytes& bytes) { own = bytes.joined(); };
   if (side_ == Side::kDialler) encode_hello(self_, keep);
   else encode_challenge(self_, keep);
 }
@@ -86,7 +84,7 @@ void Handshake::on_hello(std::span<const std::byte> body) {
   hello_.assign(body.begin(), body.end());
   select_token(other_.token_id);
   encode_introduction();
-  append_message(*connection_, MessageKind::kChallenge, challenge_);
+  append_message(*connection_, MessageKind::kChallenge, {challenge_, {}});
   send_proof();
   expected_ = MessageKind::kProof;
 }
@@ -154,12 +152,12 @@ void Handshake::refuse_plain() {
 }
 
 void Handshake::send_proof() {
-  append_message(*connection_, MessageKind::kProof, proof_of(side_));
+  append_message(*connection_, MessageKind::kProof, {proof_of(side_), {}});
   connection_->flush();
 }
 
 void Handshake::refuse(const Reject& reject) {
-  encode_reject(reject, [&](std::span<const std::byte> bytes) {
+  encode_reject(reject, [&](const MessageBytes& bytes) {
     append_message(*connection_, MessageKind::kReject, bytes);
   });
   connection_->flush();

@@ -50,7 +50,7 @@ std::shared_ptr<Connection> Link::close_connection(const Error& reason) {
 void Link::say_goodbye(const Goodbye& goodbye) {
   const std::lock_guard lock(mutex_);
   if (!connection_) return;
-  encode_goodbye(goodbye, [&](std::span<const std::byte> bytes) {
+  encode_goodbye(goodbye, [&](const MessageBytes& bytes) {
     append_message(*connection_, MessageKind::kGoodbye, bytes);
   });
 }
@@ -75,7 +75,7 @@ std::optional<Error> Link::transmit(OutgoingCall& outgoing) {
         fmt::format("{} speaks protocol {}.{}, and the call needs {}.{}", describe(introduction_),
                     kProtocolMajor, introduction_.minor, kProtocolMajor, outgoing.needs_minor));
   outgoing.call.remaining_ns = remaining_until(outgoing.deadline);
-  encode_call(outgoing.call, [&](std::span<const std::byte> bytes) {
+  encode_call(outgoing.call, [&](const MessageBytes& bytes) {
     append_message(*connection_, MessageKind::kCall, bytes);
   });
   if (outgoing.call.id != 0) unanswered_.fetch_add(1, std::memory_order_relaxed);
@@ -97,7 +97,7 @@ void Link::reply(Reply reply, bool more) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_reply(reply, [&](std::span<const std::byte> bytes) {
+    encode_reply(reply, [&](const MessageBytes& bytes) {
       append_message(*connection, MessageKind::kReply, bytes);
     });
     wrote_.store(true, std::memory_order_relaxed);
@@ -111,7 +111,7 @@ void Link::send_values(Values values) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_values(values, [&](std::span<const std::byte> bytes) {
+    encode_values(values, [&](const MessageBytes& bytes) {
       append_message(*connection, MessageKind::kValues, bytes);
     });
     wrote_.store(true, std::memory_order_relaxed);
@@ -136,7 +136,7 @@ void Link::grant(const Credit& credit) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_credit(credit, [&](std::span<const std::byte> bytes) {
+    encode_credit(credit, [&](const MessageBytes& bytes) {
       append_message(*connection, MessageKind::kCredit, bytes);
     });
   }
@@ -149,7 +149,7 @@ void Link::send_cancel(std::uint64_t call_id) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_cancel(call_id, [&](std::span<const std::byte> bytes) {
+    encode_cancel(call_id, [&](const MessageBytes& bytes) {
       append_message(*connection, MessageKind::kCancel, bytes);
     });
   }
@@ -162,7 +162,7 @@ void Link::send_pull(const Pull& pull) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_pull(pull, [&](std::span<const std::byte> bytes) {
+    encode_pull(pull, [&](const MessageBytes& bytes) {
       append_message(*connection, MessageKind::kPull, bytes);
     });
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "actors/message/message.capnp.h"
@@ -18,6 +19,12 @@ namespace {
 /// Separates ids of names from the ids that a process counts up.
 constexpr std::uint64_t kNamedBit = std::uint64_t{1} << 63;
 }  // namespace
+
+std::vector<std::byte> MessageBytes::joined() const {
+  std::vector<std::byte> bytes(size());
+  std::ranges::copy(payload, std::ranges::copy(head, bytes.begin()).out);
+  return bytes;
+}
 
 ActorId actor_id_of(std::string_view name) {
   return ActorId(fnv1a(name.data(), name.size()) | kNamedBit);
@@ -66,26 +73,48 @@ namespace {
 constexpr std::size_t kInlineWords = 128;
 constexpr int kMaxNesting = 8;
 
+/// Builder of a message of one segment, in memory of its user.
+class SegmentBuilder final : public capnp::MessageBuilder {
+ public:
+  explicit SegmentBuilder(kj::ArrayPtr<capnp::word> words) : words_(words) {}
+  kj::ArrayPtr<capnp::word> allocateSegment(unsigned) override {
+    WEFT_CHECK(!std::exchange(is_used_, true), "a message of {} words was estimated too small",
+               words_.size());
+    return words_;
+  }
+
+ private:
+  const kj::ArrayPtr<capnp::word> words_;
+  bool is_used_ = false;
+};
+
 /// Builds a message of at most `words` words, so that it is one segment, and passes it to `sink`.
+/// Its last `payload` bytes, up to padding, are not written here: the sink gets them as they are.
+template <typename Struct, typename Fill>
+void build(std::size_t words, std::span<const std::byte> payload, const ByteSink& sink, Fill fill) {
+  // Cap'n Proto expects zeros, but only where it writes: not in the payload.
+  const std::size_t zeros = words - payload.size() / 8;
+  std::array<capnp::word, kInlineWords> inline_words;
+  // capnp::word is not copyable, so the array holds integers
+  std::unique_ptr<std::uint64_t[]> heap_words;
+  capnp::word* begin = inline_words.data();
+  if (words > kInlineWords) {
+    heap_words = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+    begin = reinterpret_cast<capnp::word*>(heap_words.get());
+  }
+  std::memset(static_cast<void*>(begin), 0, zeros * sizeof(capnp::word));
+  SegmentBuilder builder(kj::ArrayPtr<capnp::word>(begin, words));
+  fill(builder.initRoot<Struct>());
+  const auto bytes = builder.getSegmentsForOutput()[0].asBytes();
+  const std::size_t head = bytes.size() - padded(payload.size());
+  WEFT_CHECK(head <= zeros * sizeof(capnp::word), "a message of {} words has a head of {} bytes",
+             words, head);
+  sink({{reinterpret_cast<const std::byte*>(bytes.begin()), head}, payload});
+}
+
 template <typename Struct, typename Fill>
 void build(std::size_t words, const ByteSink& sink, Fill fill) {
-  std::array<capnp::word, kInlineWords> inline_words{};
-  // capnp::word is not copyable, so the vector holds integers
-  std::vector<std::uint64_t> heap_words;
-  kj::ArrayPtr<capnp::word> scratch(inline_words.data(), inline_words.size());
-  if (words > kInlineWords) {
-    heap_words.resize(words);
-    scratch = kj::ArrayPtr<capnp::word>(reinterpret_cast<capnp::word*>(heap_words.data()),
-                                        heap_words.size());
-  } else {
-    scratch = scratch.slice(0, words);
-  }
-  capnp::MallocMessageBuilder builder(scratch);
-  fill(builder.initRoot<Struct>());
-  const auto segments = builder.getSegmentsForOutput();
-  WEFT_CHECK(segments.size() == 1, "a message of {} words was estimated too small", words);
-  const auto bytes = segments[0].asBytes();
-  sink({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+  build<Struct>(words, {}, sink, fill);
 }
 
 /// Returns the words of a struct with its root pointer, and of `pieces` texts or data of `bytes` in
@@ -207,27 +236,29 @@ void encode_reject(const Reject& reject, const ByteSink& sink) {
 }
 
 void encode_call(const Call& call, const ByteSink& sink) {
-  build<wire::Call>(words_for(14, call.arguments.size(), 1), sink, [&](wire::Call::Builder to) {
+  const std::size_t words = words_for(14, call.arguments.size(), 1);
+  build<wire::Call>(words, call.arguments, sink, [&](wire::Call::Builder to) {
     to.setId(call.id);
     to.setActor(call.actor.value());
     to.setInterface(call.interface_fingerprint);
     to.setMethod(call.method);
     to.setUrgent(call.urgent);
     to.setRemainingNs(call.remaining_ns);
-    to.setArguments(data_of(call.arguments));
-    if (call.order.number == 0) return;
-    auto order = to.initOrder();
-    order.setStream(call.order.stream);
-    order.setNumber(call.order.number);
-    order.setKind(static_cast<std::uint8_t>(call.order.kind));
+    if (call.order.number != 0) {
+      auto order = to.initOrder();
+      order.setStream(call.order.stream);
+      order.setNumber(call.order.number);
+      order.setKind(static_cast<std::uint8_t>(call.order.kind));
+    }
+    to.initArguments(call.arguments.size());  // last: the payload
   });
 }
 
 void encode_reply(const Reply& reply, const ByteSink& sink) {
   if (const auto* value = std::get_if<std::vector<std::byte>>(&reply.result)) {
-    build<wire::Reply>(words_for(6, value->size(), 1), sink, [&](wire::Reply::Builder to) {
+    build<wire::Reply>(words_for(6, value->size(), 1), *value, sink, [&](wire::Reply::Builder to) {
       to.setId(reply.id);
-      to.setValue(data_of(*value));
+      to.initValue(value->size());
     });
     return;
   }

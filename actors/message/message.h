@@ -11,6 +11,7 @@
 
 #include "actors/message/ids.h"
 #include "actors/net/connection.h"
+#include "actors/net/frame.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 
@@ -154,8 +155,19 @@ struct Goodbye {
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 
+/// Bytes of one message: `head`, then `payload` with zeros up to a multiple of 8 bytes. The payload
+/// is the value of a reply or the arguments of a call, which need no copy.
+struct MessageBytes {
+  std::span<const std::byte> head;
+  std::span<const std::byte> payload;
+  /// Returns the size of the message with its zeros.
+  std::size_t size() const { return head.size() + padded(payload.size()); }
+  /// Returns a copy in one piece.
+  std::vector<std::byte> joined() const;
+};
+
 /// Callback that receives the bytes of one message, valid during the call.
-using ByteSink = std::function<void(std::span<const std::byte>)>;
+using ByteSink = std::function<void(const MessageBytes&)>;
 
 /// Encodes a message as one flat Cap'n Proto segment.
 void encode_hello(const PeerDescription& introduction, const ByteSink& sink);

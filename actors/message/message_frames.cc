@@ -1,5 +1,6 @@
 #include "actors/message/message_frames.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/units.h"
@@ -10,12 +11,16 @@ namespace {
 constexpr std::uint8_t kMoreFollows = 1;
 }
 
-void append_message(Connection& connection, MessageKind kind, std::span<const std::byte> bytes) {
+void append_message(Connection& connection, MessageKind kind, MessageBytes bytes) {
+  const auto number = static_cast<std::uint8_t>(kind);
+  if (bytes.size() > kMaxFrameBody) connection.make_room(bytes.size());
   while (bytes.size() > kMaxFrameBody) {
-    connection.append(static_cast<std::uint8_t>(kind), kMoreFollows, bytes.first(kMaxFrameBody));
-    bytes = bytes.subspan(kMaxFrameBody);
+    const auto head = bytes.head.first(std::min<std::size_t>(bytes.head.size(), kMaxFrameBody));
+    const auto payload = bytes.payload.first(kMaxFrameBody - head.size());
+    connection.append(number, kMoreFollows, head, payload);
+    bytes = {bytes.head.subspan(head.size()), bytes.payload.subspan(payload.size())};
   }
-  connection.append(static_cast<std::uint8_t>(kind), 0, bytes);
+  connection.append(number, 0, bytes.head, bytes.payload);
 }
 
 std::optional<MessageAssembler::AssembledMessage> MessageAssembler::add(

@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxMessageBytes = 64u << 20;
 /// Appends one message to a connection: one frame, or several with the flag "more follows" if it is
 /// longer than a frame. Calls for one connection must not overlap: a message's frames are
 /// contiguous.
-void append_message(Connection& connection, MessageKind kind, std::span<const std::byte> bytes);
+void append_message(Connection& connection, MessageKind kind, MessageBytes bytes);
 
 /// Reassembles messages from frames. One per connection; loop's thread only.
 class MessageAssembler final {

@@ -1,5 +1,6 @@
 #include "actors/net/connection.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "actors/net/encrypted_stream.h"
@@ -69,7 +70,18 @@ void Connection::stop() {
   flush();
 }
 
-void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body) {
+void Connection::make_room(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || stopping_) return;
+  const std::size_t frames = bytes / kMaxFrameBody + 1;
+  const std::size_t needed = appended_.size() + bytes + frames * kFrameHeaderBytes;
+  // At least twice as much, so that many messages are not moved for each one.
+  if (needed > appended_.capacity() && needed <= kMaxUnsentBytes)
+    appended_.reserve(std::max(needed, 2 * appended_.capacity()));
+}
+
+void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body,
+                        std::span<const std::byte> rest) {
   const std::lock_guard lock(mutex_);
   if (closed_ || stopping_) return;
   FrameHeader header;
@@ -77,9 +89,9 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   header.minor = kProtocolMinor;
   header.kind = kind;
   header.flags = flags;
-  header.length = body.size();
+  header.length = body.size() + padded(rest.size());
   header.sequence = next_output_++;
-  if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsentBytes) {
+  if (appended_.size() + writing_.size() - written_ + header.length > kMaxUnsentBytes) {
     // The pending read ends and reports the overflow.
     overflowed_ = closed_ = true;
     appended_.clear();
@@ -90,7 +102,8 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   const auto packed = pack(header);
   appended_.insert(appended_.end(), packed.begin(), packed.end());
   appended_.insert(appended_.end(), body.begin(), body.end());
-  appended_.resize(appended_.size() + padded(body.size()) - body.size());
+  appended_.insert(appended_.end(), rest.begin(), rest.end());
+  appended_.resize(appended_.size() + padded(header.length) - body.size() - rest.size());
 }
 
 void Connection::flush() {

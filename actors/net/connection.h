@@ -70,8 +70,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Limit of the unsent bytes. The connection closes beyond it, to protect its user's memory.
   static constexpr std::size_t kMaxUnsentBytes = std::size_t{256} << 20;
 
-  /// Queues one frame. Any thread. Without effect once closed.
-  void append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body);
+  /// Queues one frame. Its body is `body`, then `rest` with zeros up to a multiple of 8 bytes. Any
+  /// thread. Without effect once closed.
+  void append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body,
+              std::span<const std::byte> rest = {});
+  /// Makes room for a message of several frames, which append() adds. Any thread.
+  void make_room(std::size_t bytes);
   /// Writes from this thread as much as the socket takes without blocking. Any thread.
   void flush();
   /// Schedules a write by the loop's thread. Calls until then share one write. Any thread.

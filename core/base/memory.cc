@@ -1,6 +1,7 @@
 #include "core/base/memory.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -122,6 +123,11 @@ std::uint64_t peak_resident_bytes() {
 DiskBytes disk_bytes() {
   return {read_line("/proc/self/io", "read_bytes:").value_or(0),
           read_line("/proc/self/io", "write_bytes:").value_or(0)};
+}
+
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
 void throw_out_of_memory(std::size_t bytes, std::string_view for_what) {

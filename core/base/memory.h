@@ -34,6 +34,12 @@ struct DiskBytes {
 };
 DiskBytes disk_bytes();
 
+/// Lets the allocator keep freed memory: blocks up to 32 MiB are reused, and at most 64 MiB of an
+/// arena's unused end stay. These are the limits that glibc approaches by itself when large blocks
+/// are freed. By default a process that uses blocks of 1 MiB returns each one to the system, and
+/// the page faults of the next one cost more than to send it.
+void keep_freed_memory();
+
 /// Throws Error(kResourceExhausted): "the host has no 3 MiB of memory left for a device". Appends
 /// the text of the new-handler, if there is one, such as the memory cap of the process. Meant for
 /// memory that is not allocated by `new`.

@@ -200,7 +200,10 @@ requires(!std::is_same_v<T, bool>) struct codec<std::vector<T>> {
   static std::vector<T> read(ByteReader& reader) {
     const std::size_t count = reader.read_count(codec<T>::kMinBytes);
     std::vector<T> value;
-    if constexpr (kBulk) {
+    if constexpr (std::is_same_v<T, std::byte>) {
+      const auto bytes = reader.read_bytes(count);
+      value.assign(bytes.begin(), bytes.end());
+    } else if constexpr (kBulk) {
       value.resize(count);
       const auto bytes = reader.read_bytes(count * sizeof(T));
       if (count != 0) std::memcpy(value.data(), bytes.data(), bytes.size());

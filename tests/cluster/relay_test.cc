@@ -201,7 +201,8 @@ std::string launch_of(const fs::path& program) {
   call.method = actors::method_index<actors::Agent, &actors::Agent::launch>();
   call.arguments = encode(std::tuple(request));
   std::string text;
-  actors::encode_call(call, [&](std::span<const std::byte> body) {
+  actors::encode_call(call, [&](const actors::MessageBytes& message) {
+    const std::vector<std::byte> body = message.joined();
     actors::FrameHeader header;
     header.major = actors::kProtocolMajor;
     header.kind = static_cast<std::uint8_t>(actors::MessageKind::kCall);

@@ -81,7 +81,7 @@ Bytes frame(MessageKind kind, std::span<const std::byte> body, std::uint64_t seq
 
 Bytes kept(const std::function<void(const ByteSink&)>& encode_message) {
   Bytes bytes;
-  encode_message([&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });
+  encode_message([&](const MessageBytes& message) { bytes = message.joined(); });
   return bytes;
 }
 

@@ -14,8 +14,7 @@ namespace {
 
 std::vector<std::byte> bytes_of(const std::function<void(const ByteSink&)>& encode_message) {
   std::vector<std::byte> bytes;
-  encode_message(
-      [&](std::span<const std::byte> message) { bytes.assign(message.begin(), message.end()); });
+  encode_message([&](const MessageBytes& message) { bytes = message.joined(); });
   return bytes;
 }
 

@@ -31,6 +31,18 @@ std::optional<std::uint64_t> ended_stream(const Error& error) {
   return stream;
 }
 
+std::vector<std::byte> encode_results(const RelayResults& results) {
+  std::size_t bytes = codec<RelayResults>::kMinBytes;
+  for (const RelayedResult& result : results.results)
+    bytes += codec<RelayedResult>::kMinBytes + result.value.size() + sizeof(ProcessId);
+  for (const RelayedPart& part : results.parts)
+    bytes += codec<RelayedPart>::kMinBytes + part.value.size() +
+             part.ids.size() * sizeof(part.ids.front());
+  ByteWriter writer(bytes);
+  write_value(writer, results);
+  return std::move(writer).take();
+}
+
 std::vector<std::byte> encode_chunk(std::uint64_t key, std::span<const std::byte> bytes) {
   ByteWriter writer(sizeof(key) + bytes.size());
   writer.write(key);

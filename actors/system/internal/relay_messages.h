@@ -141,6 +141,9 @@ struct RelayResults {
   bool empty() const { return results.empty() && parts.empty(); }
 };
 
+/// Encodes results in memory of the right size: values may be large.
+std::vector<std::byte> encode_results(const RelayResults& results);
+
 /// Returns the error of a numbered call whose stream is over at its receiver (see CallOrder): its
 /// caller begins another stream. The call was not started.
 Error stream_ended(std::uint64_t stream);

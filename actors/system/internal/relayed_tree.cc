@@ -31,7 +31,7 @@ PartialResults::Combine combine_with(ReduceOperation operation, CombineResults c
     if (left.value.size() != right.value.size() || left.value.size() + id_bytes > kMaxMessageBytes)
       return false;
     try {
-      left.value = combine(operation, left.value, right.value, nullptr);
+      combine(operation, left.value, right.value, nullptr);
       return true;
     } catch (...) {
       return false;
@@ -156,7 +156,7 @@ RelayResults RelayedTree::send_most(RelayResults results) {
   std::size_t bytes = 0;
   const auto make_room = [&](std::size_t needed) {
     if (bytes > 0 && bytes + needed > kMaxUpBytes) {
-      calls_.tell_system(parent_.process, SystemMethod::kRelayResults, encode(message));
+      calls_.tell_system(parent_.process, SystemMethod::kRelayResults, encode_results(message));
       message = {key_, {}, {}};
       bytes = 0;
     }
@@ -189,8 +189,8 @@ void RelayedTree::send_up() {
   if (last) *bytes_ -= header_.bytes;
   if (orphaned_ || (!last && results.empty())) return;
   results = send_most(std::move(results));
-  if (last) parent_.route->reply({parent_.call_id, encode(results)}, false);
-  else calls_.tell_system(parent_.process, SystemMethod::kRelayResults, encode(results));
+  if (last) parent_.route->reply({parent_.call_id, encode_results(results)}, false);
+  else calls_.tell_system(parent_.process, SystemMethod::kRelayResults, encode_results(results));
 }
 
 bool RelayedTree::add_chunk(std::span<const std::byte> bytes) {

@@ -30,9 +30,7 @@ class Aligned final {
 template <typename Encode>
 std::vector<std::byte> collect(Encode encode) {
   std::vector<std::byte> bytes;
-  encode([&](std::span<const std::byte> part) {
-    bytes.insert(bytes.end(), part.begin(), part.end());
-  });
+  encode([&](const MessageBytes& message) { bytes = message.joined(); });
   return bytes;
 }
 

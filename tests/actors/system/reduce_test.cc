@@ -120,25 +120,41 @@ TEST(Reduce, CancelledItCancelsItsCalls) {
   EXPECT_TRUE(eventually([] { return Solver::cancelled == 2; }));
 }
 
+template <typename R>
+R combined(CombineResults combine, ReduceOperation operation, const R& left, const R& right) {
+  std::vector<std::byte> bytes = encode(left);
+  combine(operation, bytes, encode(right), nullptr);
+  return decode<R>(bytes);
+}
+
 TEST(Reduce, TheMethodTableCombinesEncodedResults) {
   const auto& rank = kMethodTable<Solver>[method_index<Solver, &Solver::rank>()];
-  const auto combined = rank.combine(ReduceOperation::kSum, encode<std::int64_t>(2),
-                                     encode<std::int64_t>(40), nullptr);
-  EXPECT_EQ(decode<std::int64_t>(combined), 42);
+  EXPECT_EQ((combined<std::int64_t>(rank.combine, ReduceOperation::kSum, 2, 40)), 42);
   const auto& name = kMethodTable<Solver>[method_index<Solver, &Solver::name>()];
-  EXPECT_EQ(decode<std::string>(name.combine(ReduceOperation::kListed, encode<std::string>("a"),
-                                             encode<std::string>("b"), nullptr)),
-            "(ab)");
+  EXPECT_EQ((combined<std::string>(name.combine, ReduceOperation::kListed, "a", "b")), "(ab)");
   EXPECT_EQ((kMethodTable<Solver>[method_index<Solver, &Solver::note>()].combine), nullptr);
-  EXPECT_THAT(
-      [&] { (void)rank.combine(ReduceOperation::kSum, {}, encode<std::int64_t>(1), nullptr); },
-      throws_error(ErrorCode::kDataLoss, "damaged"));
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto combine = combine_of<Solver, &Solver::third>();
   for (const auto operation : {ReduceOperation::kMin, ReduceOperation::kMax}) {
-    EXPECT_TRUE(std::isnan(decode<double>(combine(operation, encode(nan), encode(1.0), nullptr))));
-    EXPECT_TRUE(std::isnan(decode<double>(combine(operation, encode(1.0), encode(nan), nullptr))));
+    EXPECT_TRUE(std::isnan(combined<double>(combine, operation, nan, 1.0)));
+    EXPECT_TRUE(std::isnan(combined<double>(combine, operation, 1.0, nan)));
   }
+}
+
+TEST(Reduce, AnErrorLeavesTheLeftResultUnchanged) {
+  using Numbers = std::vector<std::int64_t>;
+  const std::vector<std::byte> before = encode(Numbers{1, 2});
+  std::vector<std::byte> left = before;
+  const auto add = [&](const std::vector<std::byte>& right) {
+    internal::combine_results<Numbers>(ReduceOperation::kSum, left, right, nullptr);
+  };
+  EXPECT_THAT([&] { add({}); }, throws_error(ErrorCode::kDataLoss, "damaged"));
+  EXPECT_THAT(
+      [&] {
+        add(encode(Numbers{5, std::numeric_limits<std::int64_t>::max()}));
+      },
+      throws_error(ErrorCode::kInvalidArgument, "above the largest number"));
+  EXPECT_EQ(left, before);
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ std::string frame(MessageKind kind, std::uint64_t sequence, std::span<const std:
 
 std::string reject_frame(std::uint64_t sequence, ErrorCode code) {
   std::string text;
-  encode_reject({code, "go away", "", true, ProcessId(5)}, [&](std::span<const std::byte> body) {
-    text = frame(MessageKind::kReject, sequence, body);
+  encode_reject({code, "go away", "", true, ProcessId(5)}, [&](const MessageBytes& body) {
+    text = frame(MessageKind::kReject, sequence, body.joined());
   });
   return text;
 }
@@ -201,8 +201,8 @@ std::string call_frame() {
   call.interface_fingerprint = interface_version<Safe>().fingerprint;
   call.arguments = encode(std::tuple<std::string>("put in"));
   std::string text;
-  encode_call(call,
-              [&](std::span<const std::byte> body) { text = frame(MessageKind::kCall, 3, body); });
+  encode_call(
+      call, [&](const MessageBytes& body) { text = frame(MessageKind::kCall, 3, body.joined()); });
   return text;
 }
 

@@ -130,8 +130,7 @@ class Stranger final {
 std::vector<std::byte> hello_of(const std::string& name) {
   PeerDescription stranger{{ProcessId(99), name, {}}, 1, "gpt", "", {}};
   std::vector<std::byte> bytes;
-  encode_hello(stranger,
-               [&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });
+  encode_hello(stranger, [&](const MessageBytes& message) { bytes = message.joined(); });
   return bytes;
 }
 

@@ -363,6 +363,17 @@ TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
 }
 
+TEST(System, MessagesAboutAsLongAsAFrameArriveWhole) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  // Steps below 8 bytes: each message has one frame, fills it with padding, or needs a second one.
+  for (std::size_t size = kMaxFrameBody - 160; size < kMaxFrameBody; size += 5) {
+    EXPECT_EQ(clerk.call<&Clerk::measure>(std::vector<std::byte>(size)).get(), size);
+    EXPECT_EQ(clerk.call<&Clerk::produce>(size).get().size(), size);
+  }
+}
+
 TEST(System, ADestroyedMeshStopsItsActors) {
   Cluster cluster;
   Clerk::destroyed = 0;
