@@ -71,9 +71,7 @@ struct Reply {
     value @1 :Data;
     error @2 :Error;
   }
-  notStarted @3 :Bool; # the error is a refusal: the call was not started
-  interrupted @4 :Bool; # the call was cancelled, as its actor was stopped for a restart
-  resultLost @5 :Bool; # the handler has returned, and its result cannot be sent
+  state @3 :UInt8; # see ReplyState
 }
 
 struct Error {

@@ -162,6 +162,12 @@ CallOrder order_of(wire::Order::Reader from) {
   return {from.getStream(), from.getNumber(), static_cast<CallOrder::Kind>(from.getKind())};
 }
 
+ReplyState reply_state(std::uint8_t state) {
+  if (state > static_cast<std::uint8_t>(ReplyState::kLost))
+    throw_error(ErrorCode::kDataLoss, "state {} of a reply does not exist", state);
+  return static_cast<ReplyState>(state);
+}
+
 ErrorCode error_code(std::uint16_t code) {
   if (!is_error_code(code)) throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
   return static_cast<ErrorCode>(code);
@@ -267,9 +273,7 @@ void encode_reply(const Reply& reply, const ByteSink& sink) {
       error.message().size() + error.where().size() + error.node().size() + error.actor().size();
   build<wire::Reply>(words_for(14, bytes, 4), sink, [&](wire::Reply::Builder to) {
     to.setId(reply.id);
-    to.setNotStarted(reply.not_started);
-    to.setInterrupted(reply.interrupted);
-    to.setResultLost(reply.result_lost);
+    to.setState(static_cast<std::uint8_t>(reply.state));
     auto into = to.initError();
     into.setCode(static_cast<std::uint16_t>(error.code()));
     into.setMessage(text_of(error.message()));
@@ -367,9 +371,7 @@ Reply decode_reply(std::span<const std::byte> bytes) {
       case wire::Reply::VALUE: reply.result = bytes_of(from.getValue()); break;
       case wire::Reply::ERROR: {
         const auto error = from.getError();
-        reply.not_started = from.getNotStarted();
-        reply.interrupted = from.getInterrupted();
-        reply.result_lost = from.getResultLost();
+        reply.state = reply_state(from.getState());
         reply.result = Error(error_code(error.getCode()), string_of(error.getMessage()))
                            .at(string_of(error.getWhere()))
                            .from(string_of(error.getNode()), string_of(error.getActor()));

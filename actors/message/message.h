@@ -110,13 +110,20 @@ std::int64_t remaining_until(TimePoint deadline);
 /// Returns the deadline of a call that arrives now. Any number is allowed.
 TimePoint deadline_with_remaining(std::int64_t remaining_ns);
 
+/// What has become of a call that has ended.
+enum class ReplyState : std::uint8_t {
+  kAnswered,     ///< Value, or error of the handler.
+  kRefused,      ///< Error: the actor's process did not start the call.
+  kInterrupted,  ///< Error: the call ran when its actor was stopped for a restart.
+  kResultLost,   ///< Error: the handler has returned, and its result cannot be sent.
+  kNotSent,      ///< Error, from a relay: the call has not reached the actor's process.
+  kLost,         ///< Error, from a relay: whether the call has reached the process is unknown.
+};
+
 struct Reply {
   std::uint64_t id = 0;
   std::variant<std::vector<std::byte>, Error> result;
-  bool not_started = false;  ///< True if the error is a refusal: the call was not started.
-  bool interrupted = false;  ///< True if the call ran when its actor was stopped for a restart.
-  /// True if the handler has returned, and the error is that its result cannot be sent.
-  bool result_lost = false;
+  ReplyState state = ReplyState::kAnswered;
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

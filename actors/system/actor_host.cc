@@ -80,7 +80,10 @@ class ActorHost::Frame final : public CallFrame {
                                 error.message()))
                   .from(self.process.name, self.label);
     if (id != 0)
-      envelope().route->reply({id, error, false, interrupted, is_too_large},
+      envelope().route->reply({id, error,
+                               interrupted    ? ReplyState::kInterrupted
+                               : is_too_large ? ReplyState::kResultLost
+                                              : ReplyState::kAnswered},
                               host_.mailbox_->has_more());
     else
       host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
@@ -288,7 +291,8 @@ void ActorHost::begin(Envelope envelope) {
     if (envelope.call.id != 0)
       envelope.route->reply(
           {envelope.call.id,
-           std::move(*problem).from(options_.self.process.name, options_.self.label), true},
+           std::move(*problem).from(options_.self.process.name, options_.self.label),
+           ReplyState::kRefused},
           false);
     return;
   }
@@ -387,14 +391,15 @@ void ActorHost::refuse_waiting() {
     if (envelope.call.id != 0)
       envelope.route->reply(
           {envelope.call.id, Error(refusal).from(options_.self.process.name, options_.self.label),
-           true},
+           ReplyState::kRefused},
           true);
 }
 
 void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
   if (auto waiting = mailbox_->cancel(route, call_id)) {
-    waiting->route->reply(
-        {call_id, Error(ErrorCode::kCancelled, "cancelled before it was started"), true}, true);
+    waiting->route->reply({call_id, Error(ErrorCode::kCancelled, "cancelled before it was started"),
+                           ReplyState::kRefused},
+                          true);
     return;
   }
   if (const auto frame = find_running(route, call_id)) frame->cancel();

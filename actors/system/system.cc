@@ -86,16 +86,18 @@ ActorThreads::Schedule System::Impl::later() {
 
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
-  const bool refusal = call.actor != ActorId(0);  // the methods of the system itself have run
+  // The methods of the system itself have run.
+  const auto state = call.actor == ActorId(0) ? ReplyState::kAnswered : ReplyState::kRefused;
   const TimePoint deadline = deadline_with_remaining(call.remaining_ns);
   const auto route = link.shared_from_this();
   if (call.order.number != 0) return relay.on_numbered_call(route, std::move(call), deadline);
   if (auto error = incoming.deliver({std::move(call), route, deadline}); error && id != 0)
-    link.reply({id, std::move(*error), refusal}, true);
+    link.reply({id, std::move(*error), state}, true);
 }
 
 void System::Impl::on_reply(Link& link, Reply reply) {
-  if (const auto* error = std::get_if<Error>(&reply.result); error != nullptr && reply.not_started)
+  if (const auto* error = std::get_if<Error>(&reply.result);
+      error != nullptr && reply.state == ReplyState::kRefused)
     if (const auto stream = ended_stream(*error)) link.end_stream(*stream, links.next_stream());
   calls.finish(std::move(reply));
 }

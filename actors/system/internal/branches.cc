@@ -147,14 +147,14 @@ void Branch::on_end(const CallState& call) {
   branches_.remove(key_);
   RelayResults results;
   std::optional<Error> reason;
-  RelayedState rest = RelayedState::kLost;
+  ReplyState rest = ReplyState::kLost;
   std::optional<ProcessId> refuser;
   if (const auto& error = call.error()) {
     reason = Error(error->code(), call.reason()).at(error->where());
     reason = std::move(*reason).from(error->node(), error->actor());
-    if (error->progress() != CallProgress::kMayHaveStarted) rest = RelayedState::kNotSent;
+    if (error->progress() != CallProgress::kMayHaveStarted) rest = ReplyState::kNotSent;
     // One that has no room now may have it for the next tree.
-    if (rest == RelayedState::kNotSent && error->code() != ErrorCode::kResourceExhausted &&
+    if (rest == ReplyState::kNotSent && error->code() != ErrorCode::kResourceExhausted &&
         error->code() != ErrorCode::kCancelled) {
       refuser = head_.id;
       branches_.note_refusal(head_.id);

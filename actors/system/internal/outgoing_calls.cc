@@ -244,25 +244,28 @@ bool OutgoingCalls::resend_refused(const Reply& reply) {
   const Error* const error = std::get_if<Error>(&reply.result);
   if (error == nullptr || error->code() != ErrorCode::kStaleEpoch) return false;
   // A handler that throws this error has run.
-  if (!reply.not_started && !reply.interrupted) return false;
+  const bool refused = reply.state == ReplyState::kRefused;
+  if (!refused && reply.state != ReplyState::kInterrupted) return false;
   const auto state = pending_.kept_call(reply.id);
   if (!state) return false;
   const auto refusing = pending_.destination(reply.id);
   if (trees_ != nullptr) trees_->forget(reply.id);
-  if (reply.not_started) state->sent = false;
+  if (refused) state->sent = false;
   const bool resent = resend(state, *error);
   // The former incarnation gives no credit for the calls that wait to be sent to it.
-  if (reply.not_started && refusing && refusing->process.id == identity_.id())
+  if (refused && refusing && refusing->process.id == identity_.id())
     local_->return_held(refusing->actor, *error);
   else if (const auto link = refusing ? links_.find(refusing->process.id) : nullptr;
-           link && reply.not_started)
+           link && refused)
     link->return_held(refusing->actor, *error);
   return resent;
 }
 
 void OutgoingCalls::note_ended(const Reply& reply) {
   const Error* const error = std::get_if<Error>(&reply.result);
-  if (!reply.not_started || error == nullptr || error->code() != ErrorCode::kNotFound) return;
+  if (reply.state != ReplyState::kRefused || error == nullptr ||
+      error->code() != ErrorCode::kNotFound)
+    return;
   const auto destination = pending_.kept_call(reply.id) ? pending_.destination(reply.id) : nullptr;
   // The owner is told by the process of the actor.
   if (destination && destination->owner.id != identity_.id())
@@ -274,9 +277,9 @@ void OutgoingCalls::finish(Reply reply) {
   note_ended(reply);
   const auto state = pending_.take(reply.id);
   if (!state) return;  // timed out or cancelled before
-  const auto progress = reply.not_started   ? CallProgress::kNotStarted
-                        : reply.result_lost ? CallProgress::kReplyLost
-                                            : CallProgress::kFailed;
+  const auto progress = reply.state == ReplyState::kRefused      ? CallProgress::kNotStarted
+                        : reply.state == ReplyState::kResultLost ? CallProgress::kReplyLost
+                                                                 : CallProgress::kFailed;
   if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error), progress);
   else state->complete(std::get<std::vector<std::byte>>(std::move(reply.result)));
 }

@@ -22,7 +22,8 @@ constexpr std::size_t kMinRoutes = 64;
 constexpr Nanoseconds kTakenOverWithin = std::chrono::seconds(30);
 
 void refuse(const Envelope& envelope, Error why) {
-  if (envelope.call.id != 0) envelope.route->reply({envelope.call.id, std::move(why), true}, true);
+  if (envelope.call.id != 0)
+    envelope.route->reply({envelope.call.id, std::move(why), ReplyState::kRefused}, true);
 }
 
 Error lost_reply() {
@@ -230,7 +231,8 @@ void Relay::deliver(ProcessId origin, Envelope envelope) {
         relayed->forget(refused.call.id);
   } catch (const Error& error) {
     if (refused.call.id != 0)
-      refused.route->reply({refused.call.id, Error(error).from(identity_.name(), ""), true}, true);
+      refused.route->reply(
+          {refused.call.id, Error(error).from(identity_.name(), ""), ReplyState::kRefused}, true);
   }
   run(std::move(arrivals));
 }
@@ -240,7 +242,7 @@ void Relay::run(ArrivalOrder::Arrivals arrivals) {
     const std::uint64_t id = envelope.call.id;
     const auto route = envelope.route;
     if (auto error = actors_.deliver(std::move(envelope)); error && id != 0)
-      route->reply({id, std::move(*error), true}, true);
+      route->reply({id, std::move(*error), ReplyState::kRefused}, true);
   }
   for (const Envelope& envelope : arrivals.dropped)
     refuse(envelope, stream_ended(envelope.call.order.stream));

@@ -22,21 +22,11 @@ namespace weft::actors {
 /// Minor version of the protocol that has these messages.
 inline constexpr std::uint8_t kRelayMinor = CallOrder::kMinor;
 
-/// What has become of a relayed call.
-enum class RelayedState : std::uint8_t {
-  kAnswered,     ///< Value, or error of the handler.
-  kRefused,      ///< Error: the actor's process did not start it.
-  kNotSent,      ///< Error: the call has not reached the actor's process.
-  kLost,         ///< Error: whether the call has reached the process is unknown.
-  kInterrupted,  ///< Error: the call ran when its actor was stopped for a restart.
-  kResultLost,   ///< Error: the handler has returned, and its result cannot be sent.
-};
-
 }  // namespace weft::actors
 
 template <>
-struct weft::last_enumerator<weft::actors::RelayedState> {
-  static constexpr auto kValue = weft::actors::RelayedState::kResultLost;
+struct weft::last_enumerator<weft::actors::ReplyState> {
+  static constexpr auto kValue = weft::actors::ReplyState::kLost;
 };
 template <>
 struct weft::last_enumerator<weft::actors::ReduceOperation> {
@@ -111,7 +101,7 @@ struct RelayCancel {
 
 struct RelayedResult {
   std::uint64_t id = 0;
-  RelayedState state = RelayedState::kAnswered;
+  ReplyState state = ReplyState::kAnswered;
   std::vector<std::byte> value;
   std::optional<Error> error;
   std::optional<ProcessId> refuser;  ///< Process that relays nothing, or cannot be reached.

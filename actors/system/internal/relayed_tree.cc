@@ -73,11 +73,8 @@ PartialResult RelayedTree::part_of(std::uint64_t call_id, std::vector<std::byte>
 }
 
 void RelayedTree::answer(Reply reply) {
-  RelayedResult result{reply.id, RelayedState::kAnswered, {}, std::nullopt, std::nullopt};
+  RelayedResult result{reply.id, reply.state, {}, std::nullopt, std::nullopt};
   if (auto* error = std::get_if<Error>(&reply.result)) {
-    if (reply.not_started) result.state = RelayedState::kRefused;
-    if (reply.interrupted) result.state = RelayedState::kInterrupted;
-    if (reply.result_lost) result.state = RelayedState::kResultLost;
     result.error = std::move(*error);
   } else if (auto& value = std::get<std::vector<std::byte>>(reply.result); partial_) {
     partial_->add(part_of(reply.id, std::move(value)));

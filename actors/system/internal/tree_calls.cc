@@ -138,15 +138,13 @@ void TreeCalls::Tree::take_result(RelayedResult result) {
   const auto entry = remove(result.id);
   if (!entry) return;
   if (result.refuser) owner_.branches_.note_refusal(*result.refuser);
-  if (result.state == RelayedState::kRefused && result.error)
+  if (result.state == ReplyState::kRefused && result.error)
     if (const auto stream = ended_stream(*result.error)) return send_anew(*entry, *stream);
-  if (result.state == RelayedState::kNotSent || result.state == RelayedState::kLost)
+  if (result.state == ReplyState::kNotSent || result.state == ReplyState::kLost)
     return send_directly(
-        *entry, result.state == RelayedState::kLost,
+        *entry, result.state == ReplyState::kLost,
         result.error.value_or(Error(ErrorCode::kInternal, "a relay gave no reason")));
-  Reply reply{result.id, std::move(result.value), result.state == RelayedState::kRefused,
-              result.state == RelayedState::kInterrupted,
-              result.state == RelayedState::kResultLost};
+  Reply reply{result.id, std::move(result.value), result.state};
   if (result.error) reply.result = std::move(*result.error);
   owner_.calls_.finish(std::move(reply));
 }

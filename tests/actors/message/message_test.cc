@@ -79,8 +79,8 @@ TEST(Message, EveryKindComesBackEqual) {
                            })).bytes()),
               reply);
   }
-  const Reply failed{6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor"), true,
-                     true};
+  const Reply failed{6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor"),
+                     ReplyState::kInterrupted};
   EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) {
                            encode_reply(failed, sink);
                          })).bytes()),
