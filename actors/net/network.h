@@ -36,6 +36,9 @@ class ByteStream {
   /// ends. Any thread.
   virtual void shut_down() = 0;
 
+  /// Returns true if the system lets nobody but this user, as which the other side runs, and root
+  /// read or change the data.
+  virtual bool is_private() const { return false; }
   /// Closes the stream if its TLS handshake is not over. Returns true if it did so.
   virtual bool abort_handshake() { return false; }
   /// Returns the TLS channel binding, which only the two ends know; empty without TLS. Valid from
@@ -60,12 +63,13 @@ class IoLoop {
   /// Listening socket.
   class StreamAcceptor {
    public:
+    using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
     virtual ~StreamAcceptor() = default;
     /// Returns the address with the port that the system chose.
     virtual Address address() const = 0;
     /// Calls back once, with a connection or with the reason why there is none at the moment; not
     /// after close().
-    virtual void accept(std::function<void(Outcome<std::unique_ptr<ByteStream>>)> then) = 0;
+    virtual void accept(Then then) = 0;
     virtual void close() = 0;
   };
   /// Maker of outgoing connections, one at a time.
