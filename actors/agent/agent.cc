@@ -105,7 +105,7 @@ void Agent::signal_run(std::uint64_t launch, bool now, std::uint64_t term) {
 
 void Agent::report_owner_exit(const RunResult& end) {
   const ProcessId owner = context_.caller().id;
-  if (!slots_.stop_meshes_of(owner)) return;
+  slots_.stop_meshes_of(owner);
   owner_ends_.push_back({owner, end});
   if (owner_ends_.size() > kKeptOwnerEnds) owner_ends_.pop_front();
   events_.on_owner_end(head_.process(), owner_ends_.back());

@@ -302,12 +302,11 @@ task<void> DeviceSlots::stop_mesh(MeshKey key, bool failed, std::vector<std::uin
   }
 }
 
-bool DeviceSlots::stop_meshes_of(ProcessId owner) {
+void DeviceSlots::stop_meshes_of(ProcessId owner) {
   std::set<MeshKey> meshes;
   for (const auto& [id, slot] : slots_)
     if (slot.owner == owner) meshes.insert(slot.key);
   for (const MeshKey& key : meshes) stop({key, {}}, kStopGrace);
-  return !meshes.empty();
 }
 
 std::vector<std::uint32_t> DeviceSlots::adopt(const MeshKey& from, const MeshKey& to,

@@ -49,8 +49,8 @@ class DeviceSlots final {
   /// two seconds later; sends SIGKILL at once if the mesh has `failed`. Returns when they are
   /// reaped.
   task<void> stop_mesh(MeshKey key, bool failed, std::vector<std::uint32_t> ranks);
-  /// Ends the device processes of an owner that has ended. Returns false if there are none.
-  bool stop_meshes_of(ProcessId owner);
+  /// Ends the device processes of an owner that has ended.
+  void stop_meshes_of(ProcessId owner);
   /// Moves the living device processes of `ranks` to the epoch `to` of their mesh. Returns the
   /// ranks that it has moved.
   std::vector<std::uint32_t> adopt(const MeshKey& from, const MeshKey& to,

@@ -27,6 +27,8 @@ constexpr auto kEndsWithin = std::chrono::seconds(60);
 /// has ended: RepeatedStops does so every second.
 constexpr Nanoseconds kToldWithin =
     std::chrono::seconds(3) + actors::RepeatedStops::kRepeatAfter + std::chrono::milliseconds(100);
+/// Time in which an operator starts a head again that a run which does not end waits for.
+constexpr auto kNoticedWithin = std::chrono::seconds(30);
 /// Largest difference of a host's clock rate from the world's, in thousandths.
 constexpr int kClockDrift = 20;
 
@@ -290,7 +292,8 @@ void Scenario::plan_faults(TimePoint until) {
   if (keeper_ == Keeper::kOperator && world_.chance(0.3)) lose_head_at_the_end();
 }
 
-/// Kills the head during the run's last steps. The next head starts after the run has ended.
+/// Kills the head during the run's last steps. The next head starts after the run has ended, if it
+/// ends soon.
 void Scenario::lose_head_at_the_end() {
   world_.after(std::chrono::milliseconds(10), [this] {
     const Records::Run& run = records_.runs["first"];
@@ -301,6 +304,8 @@ void Scenario::lose_head_at_the_end() {
     suspect(head);
     faults_.push_back("head killed at the end");
     world_.kill(head, "died: SIGKILL");
+    // Actors that have died as well wait for it.
+    world_.after(kNoticedWithin, [this, head] { start_head_after(head); });
   });
 }
 
