@@ -130,7 +130,7 @@ class AsioAlarm final : public IoLoop::Alarm {
 /// TCP acceptor, with one of a Unix socket beside it if it listens on loopback.
 class AsioAcceptor final : public IoLoop::StreamAcceptor {
  public:
-  AsioAcceptor(asio::io_context& context, const Address& address)
+  AsioAcceptor(asio::io_context& context, const Address& address, IoLoop::OnLoopback sockets)
       : sockets_(std::make_shared<Sockets>(context)) {
     Tcp::acceptor& tcp = sockets_->tcp.acceptor;
     try {
@@ -148,7 +148,7 @@ class AsioAcceptor final : public IoLoop::StreamAcceptor {
     } catch (const std::system_error& error) {
       throw unavailable(error.code().message());
     }
-    listen_locally();
+    if (sockets == IoLoop::OnLoopback::kUnixOrTcp) listen_locally();
   }
   ~AsioAcceptor() override { close(); }
   Address address() const override { return address_; }
@@ -239,12 +239,13 @@ class AsioAcceptor final : public IoLoop::StreamAcceptor {
 class AsioConnector final : public IoLoop::StreamConnector {
  public:
   using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
-  explicit AsioConnector(asio::io_context& context) : context_(context) {}
+  AsioConnector(asio::io_context& context, IoLoop::OnLoopback sockets)
+      : context_(context), sockets_(sockets) {}
   ~AsioConnector() override { cancel(); }
 
   void connect(const Address& address, Then then) override {
     cancel();
-    attempt_ = std::make_shared<ConnectAttempt>(context_, std::move(then));
+    attempt_ = std::make_shared<ConnectAttempt>(context_, sockets_, std::move(then));
     if (const auto endpoint = numeric_endpoint(address)) return attempt_->connect(*endpoint);
     attempt_->resolver.async_resolve(
         address.host, std::to_string(address.port),
@@ -268,8 +269,8 @@ class AsioConnector final : public IoLoop::StreamConnector {
 
  private:
   struct ConnectAttempt : std::enable_shared_from_this<ConnectAttempt> {
-    ConnectAttempt(asio::io_context& context, Then callback)
-        : resolver(context), socket(context), then(std::move(callback)) {}
+    ConnectAttempt(asio::io_context& context, IoLoop::OnLoopback on_loopback, Then callback)
+        : sockets(on_loopback), resolver(context), socket(context), then(std::move(callback)) {}
     void connect(const Tcp::endpoint& endpoint) {
       if (auto stream = connect_locally(endpoint)) {
         asio::post(socket.get_executor(),
@@ -289,7 +290,7 @@ class AsioConnector final : public IoLoop::StreamConnector {
     /// Connects to the Unix socket beside a TCP socket on loopback. Returns null if there is none of
     /// this user that takes a connection now.
     std::unique_ptr<ByteStream> connect_locally(const Tcp::endpoint& endpoint) {
-      if (!endpoint.address().is_loopback()) return nullptr;
+      if (sockets == IoLoop::OnLoopback::kTcp || !endpoint.address().is_loopback()) return nullptr;
       const Address peer{endpoint.address().to_string(), endpoint.port()};
       Local::socket local(socket.get_executor());
       asio::error_code failed;
@@ -306,11 +307,13 @@ class AsioConnector final : public IoLoop::StreamConnector {
     void end(Outcome<std::unique_ptr<ByteStream>> outcome) {
       if (const Then tell = std::exchange(then, nullptr)) tell(std::move(outcome));
     }
+    const IoLoop::OnLoopback sockets;
     Tcp::resolver resolver;
     Tcp::socket socket;
     Then then;
   };
   asio::io_context& context_;
+  const IoLoop::OnLoopback sockets_;
   std::shared_ptr<ConnectAttempt> attempt_;  // shared with its pending callbacks
 };
 
@@ -328,11 +331,11 @@ class AsioLoop final : public IoLoop {
     if (thread_.joinable()) thread_.join();
   }
   std::unique_ptr<Alarm> make_alarm() override { return std::make_unique<AsioAlarm>(context_); }
-  std::unique_ptr<StreamAcceptor> listen(const Address& address) override {
-    return std::make_unique<AsioAcceptor>(context_, address);
+  std::unique_ptr<StreamAcceptor> listen(const Address& address, OnLoopback sockets) override {
+    return std::make_unique<AsioAcceptor>(context_, address, sockets);
   }
-  std::unique_ptr<StreamConnector> make_connector() override {
-    return std::make_unique<AsioConnector>(context_);
+  std::unique_ptr<StreamConnector> make_connector(OnLoopback sockets) override {
+    return std::make_unique<AsioConnector>(context_, sockets);
   }
 
  private:

@@ -83,6 +83,9 @@ class IoLoop {
     virtual void cancel() = 0;
   };
 
+  /// Sockets on loopback. A relay uses TCP alone, so that both sides of it encrypt.
+  enum class OnLoopback { kUnixOrTcp, kTcp };
+
   /// Ends the thread and drops callbacks that have not run.
   virtual ~IoLoop() = default;
   virtual void post(std::function<void()> callback) = 0;  // any thread
@@ -90,8 +93,8 @@ class IoLoop {
   virtual void stop() = 0;                                // any thread but the loop's
   virtual std::unique_ptr<Alarm> make_alarm() = 0;
   /// Listens. Throws Error(kUnavailable) with the system's reason. Any thread.
-  virtual std::unique_ptr<StreamAcceptor> listen(const Address& address) = 0;
-  virtual std::unique_ptr<StreamConnector> make_connector() = 0;
+  virtual std::unique_ptr<StreamAcceptor> listen(const Address& address, OnLoopback sockets) = 0;
+  virtual std::unique_ptr<StreamConnector> make_connector(OnLoopback sockets) = 0;
 };
 
 /// Factory of the loops of a simulated world; see Platform.

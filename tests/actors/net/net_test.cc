@@ -291,7 +291,8 @@ struct Streams {
   using Stream = std::unique_ptr<ByteStream>;
 
   explicit Streams(const std::string& host, std::uint16_t port = 0)
-      : acceptor(loop.io().listen({host, port})), connector(other.io().make_connector()) {}
+      : acceptor(loop.io().listen({host, port}, IoLoop::OnLoopback::kUnixOrTcp)),
+        connector(other.io().make_connector(IoLoop::OnLoopback::kUnixOrTcp)) {}
   ~Streams() {
     other.stop();
     loop.stop();
