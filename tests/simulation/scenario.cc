@@ -243,6 +243,10 @@ void Scenario::strike(TimePoint until) {
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
                      [this, victim] { start_head_after(victim); });
+      // Restarts of actors wait for a head.
+      else if (label == "head" && keeper_ != Keeper::kLocalRun &&
+               (training_.has_service || training_.has_objects))
+        world_.after(kNoticedWithin, [this, victim] { start_head_after(victim); });
       return;
     }
     case 2:
@@ -304,7 +308,7 @@ void Scenario::lose_head_at_the_end() {
     suspect(head);
     faults_.push_back("head killed at the end");
     world_.kill(head, "died: SIGKILL");
-    // Actors that have died as well wait for it.
+    // Restarts of actors wait for a head.
     world_.after(kNoticedWithin, [this, head] { start_head_after(head); });
   });
 }
