@@ -83,7 +83,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     ear.tell([&](Cluster& cluster) { cluster.actor_exited(actor); });
   });
   spawner_ = host_child_spawner();
-  directory_ = host_directory(system_, [this]() -> task<ProcessRef> { co_return head_.process(); });
+  directory_ = host_directory(system_, [this] { return head_with_names(); });
   binding_.emplace(ear_, *this);
   try {
     head_.join(options_.description.restart_count > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
@@ -123,8 +123,8 @@ JoinReply Cluster::register_driver(const ProcessRef& head) {
   offer.run = run.id();
   offer.replaces_driver = run.restart_count > 0;
   offer.is_keeper = options_.is_keeper;
-  offer.held_meshes = meshes_.keys();
-  offer.held_reservations = reservations_.keys();
+  offer.held_meshes = offered_meshes_ = meshes_.keys();
+  offer.held_reservations = offered_reservations_ = reservations_.keys();
   // Without its reply, a keeper would not know the meshes that it takes over.
   const auto asked = system_.named<Head>(head, "head")
                          .within(options_.is_keeper ? kHeadReturnsWithin : kOwnWithin);
@@ -181,7 +181,32 @@ void Cluster::head_away(const std::string& how) {
                    to_string(head_.address()), how)});
 }
 
+task<ProcessRef> Cluster::head_with_names() {
+  const ProcessRef head = head_.reach(Nanoseconds::zero()).head.address().process;
+  Future<void> confirmed = published_.confirmation();
+  try {
+    co_await confirmed;
+  } catch (const Error&) {
+    // The head is asked all the same.
+  }
+  co_return head;
+}
+
+void Cluster::release_dropped() {
+  try {
+    const auto head = head_.reach({}).head;
+    for (const MeshKey& key : offered_meshes_)
+      if (!meshes_.contains(key)) head.tell<&Head::release>(key);
+    const std::vector<MeshKey> held = reservations_.keys();
+    for (const MeshKey& key : offered_reservations_)
+      if (std::ranges::find(held, key) == held.end()) head.tell<&Head::release_reservation>(key);
+  } catch (const Error&) {
+    // The head is away again. The next registration does not list them.
+  }
+}
+
 void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
+  release_dropped();
   reports_.warn(
       {"head back", fmt::format("the head at {} is back after {:.1f} s (term {})",
                                 to_string(head_.address()), in_seconds(away), joined.term)});

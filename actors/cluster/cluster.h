@@ -337,6 +337,12 @@ class Cluster final {
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
                          const SpawnOptions& options, ChildActors::Id child = 0) const;
   void release(const std::vector<MeshKey>& meshes);
+  /// Returns the head, once it knows the names that this owner has published. Throws
+  /// Error(kUnavailable) while the head is away.
+  task<ProcessRef> head_with_names();
+  /// Releases what this owner has dropped while the head registered it as held: the head was away
+  /// for the release itself.
+  void release_dropped();
   /// Releases the meshes that the predecessor left of descendants of the actors of a mesh.
   void release_inherited_children(const std::string& parent_mesh);
   /// Releases meshes of MeshRegistry::begin_release().
@@ -457,6 +463,9 @@ class Cluster final {
   FailureRecord failures_;
   OperatorReports reports_;
   std::atomic<bool> end_reported_ = false;
+  // Used by the thread that registers this owner: what it has offered to keep.
+  std::vector<MeshKey> offered_meshes_;
+  std::vector<MeshKey> offered_reservations_;
   DataNetworks networks_;
   HeadLink head_;
   LeavingHosts leaving_;

@@ -14,6 +14,8 @@ constexpr Nanoseconds kHeadConfirmsWithin = std::chrono::seconds(5);
 constexpr Nanoseconds kSendAgainAfter = std::chrono::milliseconds(100);
 /// Longest wait of a thread that publishes.
 constexpr Nanoseconds kLongestConfirmation = std::chrono::seconds(2);
+/// Pause of a handler that waits for a confirmation.
+constexpr Nanoseconds kLookAgainAfter = std::chrono::milliseconds(10);
 
 /// Returns true if the head refuses the text of a name, and has recorded the other names.
 bool is_refusal(const Error& error) {
@@ -58,6 +60,13 @@ task<void> NamePublisher::send() {
       co_return;  // this actor is stopped
     }
   }
+}
+
+task<void> NamePublisher::confirm() {
+  const std::uint64_t changes = names_.changes();
+  const TimePoint give_up = SteadyClock().now() + kLongestConfirmation;
+  while (!names_.is_confirmed(changes) && SteadyClock().now() < give_up)
+    co_await context_.sleep(kLookAgainAfter);
 }
 
 PublishedActors::PublishedActors(System& system, const HeadLink& head)
@@ -204,6 +213,20 @@ void PublishedActors::wait_until_confirmed() const {
   const std::uint64_t losses = losses_;
   changed_.wait_for(lock, kLongestConfirmation,
                     [&] { return changes_confirmed_ >= changes || losses_ != losses; });
+}
+
+Future<void> PublishedActors::confirmation() const {
+  return publisher_.call<&NamePublisher::confirm>();
+}
+
+std::uint64_t PublishedActors::changes() const {
+  const std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+bool PublishedActors::is_confirmed(std::uint64_t changes) const {
+  const std::lock_guard lock(mutex_);
+  return changes_confirmed_ >= changes;
 }
 
 std::optional<PublishedActors::Published> PublishedActors::find(const std::string& name) const {

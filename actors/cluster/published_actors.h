@@ -23,8 +23,10 @@ class NamePublisher final {
   NamePublisher(Context& context, PublishedActors& names) : context_(context), names_(names) {}
   /// Returns when the head has confirmed all changes.
   task<void> send();
-  static constexpr auto endpoints =
-      interface<"weft.name_publisher", 1>(on<&NamePublisher::send>("send", urgent));
+  /// Returns when the head has confirmed all changes so far, 2 seconds at most.
+  task<void> confirm();
+  static constexpr auto endpoints = interface<"weft.name_publisher", 1>(
+      on<&NamePublisher::send>("send", urgent), on<&NamePublisher::confirm>("confirm", urgent));
 
  private:
   Context& context_;
@@ -59,6 +61,8 @@ class PublishedActors final {
   /// Blocks until the head has confirmed all changes so far, 2 seconds at most. Returns at once if
   /// the head is away, which gets them later.
   void wait_until_confirmed() const;
+  /// The same for handlers.
+  Future<void> confirmation() const;
 
   struct Published {
     MeshKey key;
@@ -71,6 +75,8 @@ class PublishedActors final {
   friend class NamePublisher;
   /// Names that have changed. True: the actors of the name have ended; others may have it now.
   using Changes = std::map<std::string, bool>;
+  std::uint64_t changes() const;
+  bool is_confirmed(std::uint64_t changes) const;
   /// Notes a change of a name. Call it under mutex_, and wake_publisher() next, without the lock.
   void mark(const std::string& name, bool have_ended);
   void wake_publisher();
