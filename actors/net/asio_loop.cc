@@ -287,8 +287,8 @@ class AsioConnector final : public IoLoop::StreamConnector {
             std::unique_ptr<ByteStream>(std::make_unique<AsioStream>(std::move(self->socket))));
       });
     }
-    /// Connects to the Unix socket beside a TCP socket on loopback. Returns null if there is none of
-    /// this user that takes a connection now.
+    /// Connects to the Unix socket beside a TCP socket on loopback. Returns null if there is none
+    /// of this user that takes a connection now.
     std::unique_ptr<ByteStream> connect_locally(const Tcp::endpoint& endpoint) {
       if (sockets == IoLoop::OnLoopback::kTcp || !endpoint.address().is_loopback()) return nullptr;
       const Address peer{endpoint.address().to_string(), endpoint.port()};
