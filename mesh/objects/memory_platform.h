@@ -16,6 +16,8 @@ class MemoryPlatform {
   static MemoryPlatform* simulated() {
     return dynamic_cast<MemoryPlatform*>(Platform::simulated());
   }
+  /// Returns the bytes that objects may take by default.
+  virtual std::uint64_t available() = 0;
   struct Allocation {
     std::byte* address = nullptr;
     std::int32_t descriptor = 0;  ///< Never reused.

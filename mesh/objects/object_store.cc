@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/private_file.h"
+#include "mesh/objects/memory_platform.h"
 #include "mesh/objects/patient_call.h"
 
 namespace weft::mesh {
@@ -41,12 +42,15 @@ std::filesystem::path make_folder(const actors::System& system) {
   return folder;
 }
 
+std::uint64_t default_limit() {
+  if (MemoryPlatform* const platform = MemoryPlatform::simulated()) return platform->available();
+  return available_shared_memory().value_or(0) / kDefaultShare;
+}
+
 std::shared_ptr<HostBudget> make_budget(const actors::System& system,
                                         const std::filesystem::path& folder) {
   const actors::SystemOptions& options = system.options();
-  const std::uint64_t limit = options.object_memory != 0
-                                  ? options.object_memory
-                                  : available_shared_memory().value_or(0) / kDefaultShare;
+  const std::uint64_t limit = options.object_memory != 0 ? options.object_memory : default_limit();
   if (options.memory_host.empty()) return std::make_shared<HostBudget>("", limit);
   return std::make_shared<HostBudget>(
       folder / fmt::format("{:016x}.budget", fingerprint_of(options.memory_host)), limit,

@@ -71,6 +71,7 @@ class ClusterWorld final : public World,
 
   // Implements WireNetwork and MemoryPlatform.
   std::unique_ptr<transfer::Wire> make_wire(transfer::DeviceId self) override;
+  std::uint64_t available() override { return kObjectMemory; }
   Allocation allocate(std::uint64_t bytes) override { return memory_.allocate(bytes); }
   void release(std::int32_t descriptor) override { memory_.release(descriptor); }
   const std::byte* map(std::int32_t descriptor) override { return memory_.map(descriptor); }
@@ -103,6 +104,8 @@ class ClusterWorld final : public World,
   void child_stopped(ProcessNumber process, Nanoseconds silence);
 
  private:
+  /// Memory of a host for objects. That of the real machine changes from run to run.
+  static constexpr std::uint64_t kObjectMemory = std::uint64_t{4} << 30;
   void process_ended(ProcessNumber process, int status, int signal) override;
   void tell_parent(ProcessNumber process, int status, int signal);
   static std::string address_text(const actors::Address& address) {
