@@ -328,11 +328,11 @@ void Cluster::adopt_children(const std::string& parent_mesh,
     try {
       adopt_child(child);
     } catch (const Error& error) {
-      // Its parent may have ended meanwhile. It is released below.
+      // The parent may have ended meanwhile. The child is released below.
       system_.options().log.warning("{} is not adopted: {}", name, error.message());
     }
   }
-  // Some of the others may have a living parent.
+  // Without the whole list, a child that is missing there may have a living parent.
   if (listed.is_complete) release_inherited_children(parent_mesh);
 }
 

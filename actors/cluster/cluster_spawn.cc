@@ -281,7 +281,7 @@ void Cluster::release_all_inherited(const std::vector<MeshProcesses>& left) {
     if (keys.size() < kReleasesAtOnce && keys.back() != left.back().key) continue;
     release(std::exchange(keys, {}));
   }
-  // Nobody finds the names once the actors have ended.
+  // Withdrawn names are gone at the head before other threads can take the names.
   published_.wait_until_confirmed();
   meshes_.end_release(left);
 }

@@ -110,7 +110,7 @@ std::int64_t remaining_until(TimePoint deadline);
 /// Returns the deadline of a call that arrives now. Any number is allowed.
 TimePoint deadline_with_remaining(std::int64_t remaining_ns);
 
-/// What has become of a call that has ended.
+/// State of a call that has ended, as a reply tells it.
 enum class ReplyState : std::uint8_t {
   kAnswered,     ///< Value, or error of the handler.
   kRefused,      ///< Error: the actor's process did not start the call.
