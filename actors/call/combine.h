@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <span>
 #include <type_traits>
@@ -90,22 +91,15 @@ typename Elements<R>::Mean divide(const R& total, std::size_t count) {
   }
 }
 
-// Function objects, so that combine_elements() becomes a loop of vector instructions.
-struct Lesser {
+/// Chooses the one of two numbers that comes first by `Before`; a NaN comes before all. A function
+/// object, so that combine_elements() becomes a loop of vector instructions.
+template <typename Before>
+struct First {
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>)
       if (std::isnan(b)) return b;
-    return b < a ? b : a;
-  }
-};
-
-struct Greater {
-  template <typename T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>)
-      if (std::isnan(b)) return b;
-    return a < b ? b : a;
+    return Before()(b, a) ? b : a;
   }
 };
 
@@ -170,9 +164,9 @@ void combine_numbers(ReduceOperation operation, std::vector<std::byte>& left,
     check_sums<T>(into, theirs);
     combine_elements<T>(into, theirs, [](T a, T b) { return static_cast<T>(a + b); });
   } else if (operation == ReduceOperation::kMin) {
-    combine_elements<T>(into, theirs, Lesser());
+    combine_elements<T>(into, theirs, First<std::less<>>());
   } else {
-    combine_elements<T>(into, theirs, Greater());
+    combine_elements<T>(into, theirs, First<std::greater<>>());
   }
 }
 
