@@ -26,7 +26,8 @@ namespace weft::actors {
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
 /// All frames after the dialler's proof, Welcome first, are encrypted and authenticated: by TLS, or
-/// without TLS by a ByteStream with keys of this connection (net/encrypted_stream.h). A Reject
+/// without TLS by a ByteStream with keys of this connection (net/encrypted_stream.h), unless the
+/// system lets nobody but this user read or change them (ByteStream::is_private). A Reject
 /// after the proofs therefore comes from the cluster. A Reject before them can come from anybody.
 ///
 /// A proof is an HMAC with the token over a label of its direction, both introductions as sent,

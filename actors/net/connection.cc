@@ -39,6 +39,7 @@ bool Connection::is_private() const {
 }
 
 void Connection::seal(const StreamKeys& keys) {
+  if (stream_->is_private()) return;
   flush();
   const std::lock_guard lock(mutex_);
   if (flushing_ || !appended_.empty() || written_ < writing_.size())

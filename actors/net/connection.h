@@ -59,9 +59,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     handler_ = &handler;
     max_body_ = max_body;
   }
-  /// Encrypts and authenticates all later frames, in both directions: see encrypted_stream.h.
-  /// Called once, while no other thread writes. Throws Error(kUnavailable) if the other side has
-  /// not taken all earlier data. Loop's thread.
+  /// Encrypts and authenticates all later frames (see encrypted_stream.h), if the system does not
+  /// protect them: ByteStream::is_private(). Called once, while no other thread writes. Throws
+  /// Error(kUnavailable) if the other side has not taken all earlier data. Loop's thread.
   void seal(const StreamKeys& keys);
   /// Ends all callbacks. Closes the socket after the appended frames are written or cannot be.
   /// Loop's thread.

@@ -22,7 +22,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
         protection_(std::move(protection)),
         limit_(loop),
         pause_(loop),
-        connector_(loop.io().make_connector()) {}
+        connector_(loop.io().make_connector(IoLoop::OnLoopback::kUnixOrTcp)) {}
 
   void begin() {
     limit_.start(deadline_,

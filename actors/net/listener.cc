@@ -9,7 +9,7 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
        std::function<void(std::shared_ptr<Connection>)> callback, TlsPolicy* protection)
       : loop(owner),
         tls(protection),
-        acceptor(owner.io().listen(address)),
+        acceptor(owner.io().listen(address, IoLoop::OnLoopback::kUnixOrTcp)),
         pause(owner),
         on_connection(std::move(callback)) {}
 

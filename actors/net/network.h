@@ -36,6 +36,9 @@ class ByteStream {
   /// ends. Any thread.
   virtual void shut_down() = 0;
 
+  /// Returns true if the system lets nobody but this user, as which the other side runs, and root
+  /// read or change the data.
+  virtual bool is_private() const { return false; }
   /// Closes the stream if its TLS handshake is not over. Returns true if it did so.
   virtual bool abort_handshake() { return false; }
   /// Returns the TLS channel binding, which only the two ends know; empty without TLS. Valid from
@@ -60,12 +63,13 @@ class IoLoop {
   /// Listening socket.
   class StreamAcceptor {
    public:
+    using Then = std::function<void(Outcome<std::unique_ptr<ByteStream>>)>;
     virtual ~StreamAcceptor() = default;
     /// Returns the address with the port that the system chose.
     virtual Address address() const = 0;
     /// Calls back once, with a connection or with the reason why there is none at the moment; not
     /// after close().
-    virtual void accept(std::function<void(Outcome<std::unique_ptr<ByteStream>>)> then) = 0;
+    virtual void accept(Then then) = 0;
     virtual void close() = 0;
   };
   /// Maker of outgoing connections, one at a time.
@@ -79,6 +83,9 @@ class IoLoop {
     virtual void cancel() = 0;
   };
 
+  /// Sockets on loopback. A relay uses TCP alone, so that both sides of it encrypt.
+  enum class OnLoopback { kUnixOrTcp, kTcp };
+
   /// Ends the thread and drops callbacks that have not run.
   virtual ~IoLoop() = default;
   virtual void post(std::function<void()> callback) = 0;  // any thread
@@ -86,8 +93,8 @@ class IoLoop {
   virtual void stop() = 0;                                // any thread but the loop's
   virtual std::unique_ptr<Alarm> make_alarm() = 0;
   /// Listens. Throws Error(kUnavailable) with the system's reason. Any thread.
-  virtual std::unique_ptr<StreamAcceptor> listen(const Address& address) = 0;
-  virtual std::unique_ptr<StreamConnector> make_connector() = 0;
+  virtual std::unique_ptr<StreamAcceptor> listen(const Address& address, OnLoopback sockets) = 0;
+  virtual std::unique_ptr<StreamConnector> make_connector(OnLoopback sockets) = 0;
 };
 
 /// Factory of the loops of a simulated world; see Platform.

@@ -45,6 +45,7 @@ class TlsStream final : public ByteStream {
   }
 
   Address peer_address() const override { return peer_; }
+  bool is_private() const override { return inner_->is_private(); }
   std::span<const std::byte> channel_binding() const override { return binding_; }
   bool violates_tls_policy() const override { return plain_by_mistake_; }
 

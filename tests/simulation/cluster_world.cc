@@ -168,10 +168,10 @@ class SimulatedLoop final : public actors::IoLoop {
   std::unique_ptr<Alarm> make_alarm() override {
     return std::make_unique<SimulatedAlarm>(world_, queue_);
   }
-  std::unique_ptr<StreamAcceptor> listen(const Address& address) override {
+  std::unique_ptr<StreamAcceptor> listen(const Address& address, OnLoopback) override {
     return std::make_unique<SimulatedAcceptor>(world_, queue_, address);
   }
-  std::unique_ptr<StreamConnector> make_connector() override {
+  std::unique_ptr<StreamConnector> make_connector(OnLoopback) override {
     return std::make_unique<SimulatedConnector>(world_, queue_);
   }
 

@@ -28,8 +28,8 @@ class Between final {
 
   Between(Kind kind, actors::Address target) : kind_(kind), target_(std::move(target)) {
     loop_.run_and_wait([this] {
-      acceptor_ = loop_.io().listen({"127.0.0.1", 0});
-      connector_ = loop_.io().make_connector();
+      acceptor_ = loop_.io().listen({"127.0.0.1", 0}, actors::IoLoop::OnLoopback::kTcp);
+      connector_ = loop_.io().make_connector(actors::IoLoop::OnLoopback::kTcp);
       accept();
     });
   }

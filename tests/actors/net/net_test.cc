@@ -1,14 +1,19 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstring>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include "actors/net/connection.h"
+#include "actors/net/network.h"
 #include "core/base/philox.h"
 #include "tests/support/eventually.h"
 #include "tests/support/thrown_error.h"
@@ -279,6 +284,87 @@ TEST(Listener, APortInUseIsAReadableError) {
   EXPECT_THAT(
       [&] { const Listener second(loop, first.address(), [](std::shared_ptr<Connection>) {}); },
       test::throws_error(ErrorCode::kUnavailable, to_string(first.address())));
+}
+
+/// Two loops; one listens, and the other connects.
+struct Streams {
+  using Stream = std::unique_ptr<ByteStream>;
+
+  explicit Streams(const std::string& host, std::uint16_t port = 0)
+      : acceptor(loop.io().listen({host, port}, IoLoop::OnLoopback::kUnixOrTcp)),
+        connector(other.io().make_connector(IoLoop::OnLoopback::kUnixOrTcp)) {}
+  ~Streams() {
+    other.stop();
+    loop.stop();
+  }
+  /// Returns the accepted end, and then the one that has connected to `host`.
+  std::pair<Stream, Stream> connect(const std::string& host) {
+    std::promise<Stream> accepted, connected;
+    loop.post([&] {
+      acceptor->accept([&](Outcome<Stream> end) { accepted.set_value(std::move(end).value()); });
+    });
+    other.post([&] {
+      connector->connect({host, acceptor->address().port},
+                         [&](Outcome<Stream> end) { connected.set_value(std::move(end).value()); });
+    });
+    auto first = accepted.get_future().get();
+    return {std::move(first), connected.get_future().get()};
+  }
+
+  EventLoop loop{"server"}, other{"client"};
+  std::unique_ptr<IoLoop::StreamAcceptor> acceptor;
+  std::unique_ptr<IoLoop::StreamConnector> connector;
+};
+
+/// Returns the abstract Unix address beside 127.0.0.1 and `port`, and its size.
+std::pair<sockaddr_un, socklen_t> unix_address(std::uint16_t port) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = std::string(1, '\0') + "weft 127.0.0.1:" + std::to_string(port);
+  std::memcpy(address.sun_path, name.data(), name.size());
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())};
+}
+
+TEST(Net, OneUsersStreamsOnLoopbackArePrivate) {
+  for (const char* host : {"127.0.0.1", "0.0.0.0"}) {
+    Streams streams(host);
+    for (int i = 0; i < 3; ++i) {
+      const auto [accepted, connected] = streams.connect("127.0.0.1");
+      EXPECT_TRUE(accepted->is_private());
+      EXPECT_TRUE(connected->is_private());
+      EXPECT_EQ(accepted->peer_address().host, "127.0.0.1");
+      EXPECT_EQ(connected->peer_address().port, streams.acceptor->address().port);
+    }
+  }
+}
+
+TEST(Net, AStreamIsNotPrivateIfTheNameOfItsUnixSocketIsTaken) {
+  const auto port = Streams("127.0.0.2").acceptor->address().port;
+  const auto [name, size] = unix_address(port);
+  const int taker = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  EXPECT_EQ(::bind(taker, reinterpret_cast<const sockaddr*>(&name), size), 0);
+  Streams streams("127.0.0.1", port);
+  const auto [accepted, connected] = streams.connect("127.0.0.1");
+  EXPECT_FALSE(accepted->is_private());
+  EXPECT_FALSE(connected->is_private());
+  ::close(taker);
+}
+
+TEST(Net, AnotherUserGetsNoPrivateStream) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  Streams streams("127.0.0.1");
+  const auto address = unix_address(streams.acceptor->address().port);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  std::thread([&] {  // only this thread changes its user
+    EXPECT_EQ(::syscall(SYS_setresuid, -1, 12345, -1), 0);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address.first), address.second), 0);
+  })
+      .join();
+  const auto [accepted, connected] = streams.connect("127.0.0.1");
+  EXPECT_TRUE(accepted->is_private());
+  char byte = 0;
+  EXPECT_EQ(::recv(fd, &byte, 1, 0), 0) << "the other user's is closed";
+  ::close(fd);
 }
 
 }  // namespace

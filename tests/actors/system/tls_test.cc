@@ -183,7 +183,7 @@ TEST(TlsLinks, AReplayedGreetingIsRefused) {
   std::unique_ptr<IoLoop::StreamConnector> connector;
   std::unique_ptr<ByteStream> stream;
   loop.run_and_wait([&] {
-    connector = loop.io().make_connector();
+    connector = loop.io().make_connector(IoLoop::OnLoopback::kUnixOrTcp);
     connector->connect(at, [&](Outcome<std::unique_ptr<ByteStream>> connected) {
       stream = std::move(connected).value();
       (void)stream->write_some(std::as_bytes(std::span(greeting)));
