@@ -7,6 +7,7 @@
 #include "apps/bench/pipeline/pipeline_program.h"
 #include "apps/bench/reshard/reshard_program.h"
 #include "apps/bench/select/select_program.h"
+#include "apps/bench/sharding/duplex_program.h"
 #include "apps/bench/sharding/sharding_program.h"
 
 int main(int argc, char** argv) {
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   benchmarks.push_back(make_reshard_program());
   benchmarks.push_back(make_pipeline_program());
   benchmarks.push_back(make_sharding_program());
+  benchmarks.push_back(make_duplex_program());
   benchmarks.push_back(make_select_program());
   return run_bench_program(argc, argv, benchmarks);
 }

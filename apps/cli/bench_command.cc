@@ -14,11 +14,12 @@
 namespace weft::apps {
 
 int run_benchmark(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> names = {"reshard", "pipeline", "sharding", "select"};
+  const std::vector<std::string> names = {"reshard", "pipeline", "sharding", "duplex", "select"};
   if (arguments.empty() || std::ranges::find(names, arguments[0]) == names.end())
     throw_error(ErrorCode::kInvalidArgument,
-                "which benchmark? There are four: weft bench reshard --help, weft bench pipeline "
-                "--help, weft bench sharding --help, weft bench select --help{}",
+                "which benchmark? There are five: weft bench reshard --help, weft bench pipeline "
+                "--help, weft bench sharding --help, weft bench duplex --help, weft bench select "
+                "--help{}",
                 arguments.empty() ? "" : did_you_mean(arguments[0], names));
   const std::string program = actors::program_directory() / "weft-bench";
   std::vector<std::string> words = {program};

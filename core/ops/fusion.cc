@@ -245,6 +245,14 @@ OpKind unfused_kind(OpKind kind) {
   }
 }
 
+bool can_end_fusion(OpKind kind) {
+  for (std::size_t i = 0; i < kOpKinds; ++i) {
+    const auto fused = static_cast<OpKind>(i);
+    if (fused != kind && unfused_kind(fused) == kind) return true;
+  }
+  return false;
+}
+
 std::vector<Fusion> find_fusions(std::span<const ListedOp> list, const ListedTensors& tensors) {
   return FusionFinder(list, tensors).find();
 }

@@ -62,7 +62,7 @@ class PlanCosts {
     costs.activations = memory.activations;
     costs.for_weight_grad = memory.for_weight_grad;
     costs.retained_for_recompute = memory.retained_for_recompute;
-    costs.reduce_grad = reduction_seconds(stage);
+    add_reduction(stage, costs);
     costs_.stages.push_back(costs);
   }
 
@@ -106,11 +106,12 @@ class PlanCosts {
     }
   }
 
-  /// Returns the seconds in which the stage's gradients are reduced that are partial over axes of
-  /// its mesh.
-  double reduction_seconds(StageId stage) const {
+  /// Adds the seconds in which the stage's gradients are reduced that are partial over axes of its
+  /// mesh. A reduction can start when the last backward has computed the gradient of a layer.
+  void add_reduction(StageId stage, StageCosts& costs) const {
     const MeshPartition& part = partition_.per_mesh[mesh_of(stage)];
     std::map<std::vector<int>, double> bytes;
+    std::set<int> layers;
     for (const LocalParameter& parameter : part.parameters) {
       for (const GradientTerm& term : parameter.terms) {
         const LocalValue& gradient = part.locals[term.gradient];
@@ -118,15 +119,20 @@ class PlanCosts {
         if (!producer || partition_.stage_of_node[*producer] != stage ||
             !gradient.spec.is_partial())
           continue;
-        bytes[gradient.spec.partial] += local_bytes(partition_, mesh_of(stage), term.gradient);
+        // A reduce-scatter takes half of the time of an all-reduce.
+        const double times = part.locals[parameter.value].spec.dims == gradient.spec.dims ? 1 : 0.5;
+        bytes[gradient.spec.partial] +=
+            times * local_bytes(partition_, mesh_of(stage), term.gradient);
+        layers.insert(partition_.graph.node(*producer).block);
       }
     }
-    double seconds = 0;
     for (const auto& [axes, all] : bytes) {
       const TensorType type{DType::kF32, {static_cast<std::int64_t>(all / size_of(DType::kF32))}};
-      seconds += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
+      costs.reduce_grad += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
     }
-    return seconds;
+    if (layers.empty()) return;
+    costs.late_reduction = std::max(costs.reduce_grad / static_cast<double>(layers.size()),
+                                    costs.reduce_grad - costs.input_grad - costs.weight_grad);
   }
 
   /// Adds an edge per tensor between meshes. A tensor and a gradient between the same stages share

@@ -169,12 +169,10 @@ FeatureSplits feature_splits(const LayoutChoice& choice, const DeviceMesh& mesh)
           num_parts(axes.contract.k, mesh)};
 }
 
-ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice,
-                                 int microbatches) {
+ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice) {
   const LayoutAxes axes = axes_of(choice, part.mesh);
   try {
-    return apply_layout(part, axes, choice.gather.value_or(GatherFrequency::kMicrobatch),
-                        microbatches);
+    return apply_layout(part, axes, choice.gather.value_or(GatherFrequency::kMicrobatch));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig) throw;
     fail(fmt::format("layout '{}': {}", choice.name, error.message()));

@@ -62,9 +62,7 @@ FeatureSplits feature_splits(const LayoutChoice& choice, const DeviceMesh& mesh)
 /// role without an axis, an axis with two roles or none, other linears, and sizes that do not
 /// divide.
 ///
-/// Gradients are moved home once per step. They are moved in every microbatch if `gather` is kUse
-/// or a step has one microbatch, so that they need no other form.
-ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice,
-                                 int microbatches);
+/// Gradients of parameters stay as their ops make them: compile() reduces them.
+ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice);
 
 }  // namespace weft::mesh

@@ -25,6 +25,8 @@ class Partitioner {
     result_.vocabulary = request.cut.vocabulary;
     result_.stage_of_node = place_nodes(graph_, request.cut);
     result_.per_mesh.resize(request.meshes.size());
+    for (const MeshId mesh : request.meshes.ids())
+      part(mesh).gather = request.strategies[mesh].gather;
     result_.loss = request.loss;
     known_.resize(request.meshes.size());
   }

@@ -100,9 +100,10 @@ std::vector<StageEdge> stage_edges(const Partition& partition);
 ///
 /// The terms of a parameter that several blocks share are summed separately and exchanged once,
 /// after the last microbatch. Each mesh with a copy adds all terms in the same order. Gradients are
-/// reduced at the end of the actor's list. A REDUCE_GRAD starts the reduction of its stage earlier,
-/// apart from other stages; with lanes, devices wait for it only at the end. OPT may stand at the
-/// end of a list.
+/// reduced in buckets of at most a layer. A bucket's reduction starts when the last microbatch has
+/// added its terms, or at the REDUCE_GRAD of its stage if the schedule has one; with lanes, devices
+/// wait for it when its memory is needed, or at the end. With GatherFrequency::kUse, gradients that
+/// devices keep split are reduced in every microbatch. OPT may stand at the end of a list.
 ///
 /// A partition with gradients gets accumulation, reduction of partial gradients, the global norm
 /// and the update. A partition without gradients gets forwards only. Validates the result. Throws

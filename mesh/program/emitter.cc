@@ -1,5 +1,7 @@
 #include "mesh/program/emitter.h"
 
+#include <algorithm>
+
 #include "core/base/check.h"
 #include "mesh/program/compile.h"
 
@@ -29,6 +31,17 @@ std::uint32_t Emitter::add_arena_buffer(TensorType type) {
   return add_persistent_buffer(-1, 0, std::move(type));
 }
 
+std::uint32_t Emitter::add_view(std::uint32_t buffer, std::uint64_t offset, TensorType type) {
+  const Buffer& whole = program_.buffers[buffer];
+  WEFT_CHECK(offset + type.bytes() <= whole.type.bytes(), "a view ends behind its buffer");
+  const bool in_arena = whole.persistent < 0;
+  const std::uint32_t view =
+      add_persistent_buffer(whole.persistent, whole.offset + offset, std::move(type));
+  const auto viewed = viewed_.find(buffer);
+  if (in_arena) viewed_[view] = viewed != viewed_.end() ? viewed->second : buffer;
+  return view;
+}
+
 std::uint32_t Emitter::add_transfer(Transfer transfer) {
   program_.transfers.push_back(std::move(transfer));
   return program_.transfers.size() - 1;
@@ -45,9 +58,16 @@ void Emitter::append(Instruction instruction) {
 
 void Emitter::use(std::uint32_t buffer) {
   const std::int64_t now = program_.instructions.size();
-  auto& [first, last] = life_[buffer];
-  if (first < 0) first = now;
-  last = now;
+  if (life_[buffer].first < 0) life_[buffer].first = now;
+  extend_life(buffer, now);
+  if (const auto whole = viewed_.find(buffer); whole != viewed_.end()) use(whole->second);
+}
+
+void Emitter::extend_life(std::uint32_t buffer, std::int64_t instruction) {
+  std::int64_t& last = life_[buffer].second;
+  last = std::max(last, instruction);
+  if (const auto whole = viewed_.find(buffer); whole != viewed_.end())
+    extend_life(whole->second, instruction);
 }
 
 void Emitter::await_buffer(std::uint32_t buffer) {
@@ -134,13 +154,16 @@ Program Emitter::finish() {
   std::vector<Lifetime> lives;
   std::vector<std::size_t> buffers;
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
-    if (program_.buffers[i].persistent >= 0 || life_[i].first < 0) continue;
+    if (program_.buffers[i].persistent >= 0 || life_[i].first < 0 || viewed_.contains(i)) continue;
     lives.push_back({program_.buffers[i].type.bytes(), life_[i].first, life_[i].second});
     buffers.push_back(i);
   }
   const ArenaPlan arena = plan_arena(lives);
   for (std::size_t i = 0; i < buffers.size(); ++i)
     program_.buffers[buffers[i]].offset = arena.offsets[i];
+  // So far, the offset of a view counts from the begin of its buffer.
+  for (const auto& [view, whole] : viewed_)
+    program_.buffers[view].offset += program_.buffers[whole].offset;
   program_.arena_bytes = arena.bytes;
   return std::move(program_);
 }

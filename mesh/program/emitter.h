@@ -24,6 +24,9 @@ class Emitter {
   std::uint32_t add_persistent_buffer(std::int32_t persistent, std::uint64_t offset,
                                       TensorType type);
   std::uint32_t add_arena_buffer(TensorType type);
+  /// Adds a buffer that lies in another one, from byte `offset` on. The other buffer stays
+  /// allocated while the view is in use.
+  std::uint32_t add_view(std::uint32_t buffer, std::uint64_t offset, TensorType type);
   std::uint32_t add_transfer(Transfer transfer);
   std::uint32_t add_input(DataInput input);
   void add_parameter(ProgramParameter parameter) {
@@ -52,15 +55,18 @@ class Emitter {
 
  private:
   void use(std::uint32_t buffer);
+  /// Keeps the memory of the buffer until an instruction.
+  void extend_life(std::uint32_t buffer, std::int64_t instruction);
   void await_buffer(std::uint32_t buffer);
   void append(Instruction instruction);
   std::uint32_t index_of(const Op& op);
   /// Replaces Runs within an action by the fused ops of core/ops (find_fusions).
   void fuse_runs();
-  /// Fuses ops among the instructions [begin, end). `uses`: how often the program refers to each
-  /// buffer. Marks removed instructions in `removed`.
-  void fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
-                   std::vector<bool>& removed);
+  /// Fuses ops among the instructions [begin, end). `in_block`: buffers by persistent block.
+  /// `uses`: how often the program refers to each buffer. Marks removed instructions in `removed`.
+  void fuse_action(std::size_t begin, std::size_t end,
+                   const std::vector<std::vector<std::uint32_t>>& in_block,
+                   const std::vector<std::size_t>& uses, std::vector<bool>& removed);
 
   /// Buffers of a started transfer.
   struct StartedTransfer {
@@ -76,6 +82,8 @@ class Emitter {
   std::map<std::uint32_t, std::uint32_t> filled_by_;
   /// First and last instruction that use a buffer, by buffer; -1 before use.
   std::vector<std::pair<std::int64_t, std::int64_t>> life_;
+  /// Buffer in which a view lies, itself no view, by view of the arena.
+  std::map<std::uint32_t, std::uint32_t> viewed_;
 };
 
 /// Finishes the programs of all devices: each waits for all its transfers at its end. Validates

@@ -9,10 +9,21 @@
 namespace weft::mesh {
 namespace {
 
+/// Buffers in each persistent block.
+using BuffersByBlock = std::vector<std::vector<std::uint32_t>>;
+
+BuffersByBlock buffers_by_block(const Program& program) {
+  BuffersByBlock in_block(program.persistents.size());
+  for (std::size_t i = 0; i < program.buffers.size(); ++i)
+    if (program.buffers[i].persistent >= 0) in_block[program.buffers[i].persistent].push_back(i);
+  return in_block;
+}
+
 /// Lists the buffers that an instruction reads and writes, for find_fusions(). A Wait lists none:
 /// instructions that use the transferred buffer stay behind it.
 struct Touched {
   const Program& program;
+  const BuffersByBlock& in_block;
 
   ListedOp operator()(const BeginAction&) const { return {}; }
   ListedOp operator()(const Run& run) const {
@@ -21,8 +32,8 @@ struct Touched {
   ListedOp operator()(const Read& read) const { return {nullptr, {}, {read.buffer}}; }
   ListedOp operator()(const Start& start) const {
     ListedOp listed;
-    if (start.source >= 0) listed.inputs.push_back(start.source);
-    if (start.destination >= 0) listed.outputs.push_back(start.destination);
+    if (start.source >= 0) listed.inputs = overlapping(start.source);
+    if (start.destination >= 0) listed.outputs = overlapping(start.destination);
     return listed;
   }
   ListedOp operator()(const Wait&) const { return {}; }
@@ -30,6 +41,21 @@ struct Touched {
     return {nullptr, {accumulate.source}, {accumulate.destination}};
   }
   ListedOp operator()(const Norm& norm) const { return {nullptr, {}, {norm.destination}}; }
+
+  /// Returns the buffer, and all others in the same memory of a persistent block: a transfer may
+  /// move several tensors.
+  std::vector<std::uint32_t> overlapping(std::int32_t buffer) const {
+    std::vector<std::uint32_t> all{static_cast<std::uint32_t>(buffer)};
+    const Buffer& moved = program.buffers[buffer];
+    if (moved.persistent < 0) return all;
+    for (const std::uint32_t other : in_block[moved.persistent]) {
+      const Buffer& one = program.buffers[other];
+      const bool overlaps = one.offset < moved.offset + moved.type.bytes() &&
+                            moved.offset < one.offset + one.type.bytes();
+      if (overlaps && other != all.front()) all.push_back(other);
+    }
+    return all;
+  }
   ListedOp operator()(const Update& update) const { return {nullptr, {update.norms}, {}}; }
 };
 
@@ -42,15 +68,17 @@ void count_uses(const ListedOp& listed, Counts& uses) {
 }  // namespace
 
 void Emitter::fuse_runs() {
+  const BuffersByBlock in_block = buffers_by_block(program_);
+  const Touched touched{program_, in_block};
   std::vector<std::size_t> uses(program_.buffers.size(), 0);
   for (const Instruction& instruction : program_.instructions)
-    count_uses(std::visit(Touched{program_}, instruction), uses);
+    count_uses(std::visit(touched, instruction), uses);
   std::vector<bool> removed(program_.instructions.size(), false);
   const std::size_t size = program_.instructions.size();
   for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
     end = begin + 1;
     while (end < size && !std::holds_alternative<BeginAction>(program_.instructions[end])) ++end;
-    fuse_action(begin, end, uses, removed);
+    fuse_action(begin, end, in_block, uses, removed);
   }
   std::vector<Instruction> left;
   left.reserve(size);
@@ -60,13 +88,14 @@ void Emitter::fuse_runs() {
   program_.instructions = std::move(left);
 }
 
-void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
-                          std::vector<bool>& removed) {
+void Emitter::fuse_action(std::size_t begin, std::size_t end,
+                          const std::vector<std::vector<std::uint32_t>>& in_block,
+                          const std::vector<std::size_t>& uses, std::vector<bool>& removed) {
   std::vector<ListedOp> list;
   list.reserve(end - begin);
   std::unordered_map<std::uint32_t, std::size_t> uses_here;
   for (std::size_t i = begin; i < end; ++i) {
-    list.push_back(std::visit(Touched{program_}, program_.instructions[i]));
+    list.push_back(std::visit(Touched{program_, in_block}, program_.instructions[i]));
     count_uses(list.back(), uses_here);
   }
   const ListedTensors tensors{
@@ -80,8 +109,7 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
     // The inputs and outputs of removed ops live until the last op runs. Outputs that only a
     // removed op had are not needed.
     for (const std::vector<std::uint32_t>* buffers : {&fusion.inputs, &fusion.outputs}) {
-      for (const std::uint32_t buffer : *buffers)
-        life_[buffer].second = std::max(life_[buffer].second, last);
+      for (const std::uint32_t buffer : *buffers) extend_life(buffer, last);
     }
     for (const std::size_t at : fusion.removed) {
       removed[begin + at] = true;

@@ -57,9 +57,10 @@ ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
-                          &share.reduce_grad, &share.optimizer, &share.activations,
-                          &share.for_weight_grad, &share.retained_for_recompute}) {
+    for (double* value :
+         {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
+          &share.reduce_grad, &share.late_reduction, &share.optimizer, &share.activations,
+          &share.for_weight_grad, &share.retained_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), chunks, share);

@@ -21,7 +21,10 @@ struct StageCosts {
   double vocabulary_scores = 0, vocabulary_grads = 0;
   double input_forward = 0, input_backward = 0;
   double reduce_grad = 0;  ///< Time of REDUCE_GRAD, once per step; overlaps computation.
-  double optimizer = 0;    ///< Time of OPT, once per step.
+  /// Part of this time that is left after the last weight gradient without a REDUCE_GRAD, when the
+  /// reduction of a layer starts as soon as its gradient is complete.
+  double late_reduction = 0;
+  double optimizer = 0;  ///< Time of OPT, once per step.
   /// Memory that F takes; freed when the input gradient ends, ...
   double activations = 1;
   /// ... except this part, which W frees.

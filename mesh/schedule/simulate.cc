@@ -118,8 +118,10 @@ class Reporter {
     for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
       const std::size_t actor = actor_of_stage(stage);
       const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, stage, kNoMicrobatch); };
-      if (lacks(ActionKind::kReduceGrad)) reduce[actor] += costs_.stages[stage].reduce_grad;
-      if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
+      const StageCosts& own = costs_.stages[stage];
+      if (lacks(ActionKind::kReduceGrad))
+        reduce[actor] += options_.blocking ? own.reduce_grad : own.late_reduction;
+      if (lacks(ActionKind::kOptimizer)) optimizer[actor] += own.optimizer;
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::TensorTransfer& one = graph_.transfer_of(node);

@@ -101,7 +101,7 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
       action = to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch});
     const auto* start = std::get_if<mesh::Start>(&instruction);
     if (start != nullptr &&
-        program.transfers[start->transfer].name == "all-reduce gradients/data of stage 3") {
+        program.transfers[start->transfer].name == "all-reduce gradients/data of stage 3, 0") {
       started_in = action;
       handle = start->handle;
     }

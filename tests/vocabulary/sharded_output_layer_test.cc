@@ -210,7 +210,7 @@ TEST(ShardedOutputLayer, IsTheUnsplitOneOnNamedLayoutsToo) {
                            {}};
   const auto stages = place_nodes(request.graph, request.cut);
   request.strategies.push_back(
-      layout_strategy({request.graph, mesh, nodes_on(MeshId(0), stages, request.cut)}, choice, 4));
+      layout_strategy({request.graph, mesh, nodes_on(MeshId(0), stages, request.cut)}, choice));
   const Partition result = partition(request);
   const Values values = random_values(whole.graph, layer, 5);
   expect_results(model,

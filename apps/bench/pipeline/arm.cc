@@ -37,10 +37,10 @@ std::string schedule_of(const Arm& arm) {
 }
 
 std::string to_string(const Arm& arm) {
-  const std::string early = arm.reductions == Reductions::kEarly ? ", early reductions" : "";
-  return arm.is_signal() ? fmt::format("signals only, {}{}", schedule_of(arm), early)
+  const std::string late = arm.reductions == Reductions::kAtTheEnd ? ", late reductions" : "";
+  return arm.is_signal() ? fmt::format("signals only, {}{}", schedule_of(arm), late)
                          : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy),
-                                       transfers_of(arm), schedule_of(arm), early);
+                                       transfers_of(arm), schedule_of(arm), late);
 }
 
 std::string paper_name(const Arm& arm) {

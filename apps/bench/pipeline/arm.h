@@ -12,7 +12,7 @@ namespace weft::apps {
 
 /// Time of the gradient sums among replicas: all at the end of the step, or per stage after its
 /// last gradient.
-enum class Reductions : std::uint8_t { kAtTheEnd, kEarly };
+enum class Reductions : std::uint8_t { kEarly, kAtTheEnd };
 
 /// Configuration of a workload's transfers and schedule, compared with others in the benchmark.
 struct Arm {
@@ -20,7 +20,7 @@ struct Arm {
   transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
   mesh::Lowering lowering = mesh::Lowering::kLanes;
   mesh::Payload payload = mesh::Payload::kTensors;
-  Reductions reductions = Reductions::kAtTheEnd;
+  Reductions reductions = Reductions::kEarly;
   /// Schedule whose memory "auto" may use; empty: as much as the largest of the compared schedules.
   std::string memory_limit_of = {};
   /// Placement of the vocabulary, for models that can share it.

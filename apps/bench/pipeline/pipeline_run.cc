@@ -11,7 +11,7 @@
 #include "core/base/units.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/costs/program_seconds.h"
-#include "mesh/schedule/early_reductions.h"
+#include "mesh/schedule/late_reductions.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/simulate.h"
 #include "mesh/search/search.h"
@@ -206,9 +206,9 @@ ArmResult PipelineRun::run(const Arm& arm) {
   }
   mesh::Schedule schedule =
       arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
-  if (arm.reductions == Reductions::kEarly) {
-    schedule = mesh::with_early_reductions(std::move(schedule));
-    result.note = "early reductions";
+  if (arm.reductions == Reductions::kAtTheEnd) {
+    schedule = mesh::with_late_reductions(std::move(schedule));
+    result.note = "reductions at the end";
   }
   if (!model_.emulated) measured(measured_under(arm));
   install(arm, schedule);

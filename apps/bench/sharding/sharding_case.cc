@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "apps/bench/pipeline/pipeline_model.h"
 #include "apps/models/gpt_graph.h"
@@ -31,7 +33,7 @@ std::vector<MeshAxis> axes_of(const ShardingCase& c) {
     const int q = side(c, 3);
     return {{"weight", q}, {"input", q}, {"output", q}};
   }
-  return {{"tensor", c.devices}};
+  return {{c.layout.starts_with("1d") ? "tensor" : "data", c.devices}};
 }
 
 GptShape shape_of(const ShardingCase& c) {
@@ -54,10 +56,11 @@ GptShape shape_of(const ShardingCase& c) {
 }  // namespace
 
 ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits) {
-  mesh::MeshConfig mesh{"mesh0", {}, axes_of(c)};
-  mesh.layout = mesh::LayoutChoice{c.layout, {}};
-  const GptShape shape = shape_of(c);
   ShardingModel model;
+  mesh::MeshConfig mesh{"mesh0", {}, axes_of(c)};
+  if (c.layout == "data") model.layout.sharding.axes = {{"batch", {"data"}}};
+  else mesh.layout = mesh::LayoutChoice{c.layout, {}};
+  const GptShape shape = shape_of(c);
   const GptGraph gpt = gpt_graph(shape, 1.0 / static_cast<double>(shape.batch * shape.sequence));
   model.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss};
   model.batches = pipeline_batches(gpt.graph, shape.vocabulary);
@@ -71,6 +74,7 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
   model.layout.meshes.push_back(std::move(mesh));
   model.layout.stages.push_back({0, static_cast<int>(shape.layers)});
   model.layout.schedule = "1f1b";
+  model.layout.microbatches = c.microbatches;
   return model;
 }
 
@@ -91,6 +95,13 @@ double received_bytes(const mesh::TrainingPlan& plan) {
 double forecast_seconds(const mesh::TrainingPlan& plan, double flops_per_second) {
   return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(flops_per_second)))
       .step;
+}
+
+double most_flops(const mesh::TrainingPlan& plan) {
+  double most = 0;
+  for (const std::vector<double>& device : program_seconds(plan, mesh::cost_model_seconds(1)))
+    most = std::max(most, std::accumulate(device.begin(), device.end(), 0.0));
+  return most;
 }
 
 double closed_form_speedup_3d(int q, double m) { return (q * q + q + 1) * m / (4 * m + 3); }

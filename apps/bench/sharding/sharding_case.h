@@ -12,12 +12,13 @@ namespace weft::apps {
 
 /// A GPT on one mesh whose tensors are split by a layout. Each device is on a host of its own.
 struct ShardingCase {
-  std::string layout;  ///< "1d", "2d", "3d".
+  std::string layout;  ///< "1d", "2d", "3d", "fsdp"; "data": every device has all parameters.
   int devices = 8;
   double tokens_by_width = 1;  ///< M / H: tokens of a microbatch over the width.
   std::int64_t width = 512;
   std::int64_t layers = 4;
   double flops_per_second = 0;  ///< Speed of an emulated device; 0: computing takes no time.
+  int microbatches = 1;
 };
 
 /// Model, placement and data of a case, for measuring or simulating.
@@ -42,6 +43,8 @@ double received_bytes(const mesh::TrainingPlan& plan);
 /// Returns the seconds of a step by playing the programs on emulated devices of that many FLOP/s;
 /// 0: computing takes no time.
 double forecast_seconds(const mesh::TrainingPlan& plan, double flops_per_second);
+/// Returns the FLOPs of a step on the device that computes most.
+double most_flops(const mesh::TrainingPlan& plan);
 
 /// Returns t(1d) / t(3d) of a layer on q^3 devices at M / H = m, if only bytes take time: (q^2 + q
 /// + 1) m / (4m + 3) (Bian et al. 2021, with the sums of MK, KN and MN of a transformer layer).

@@ -14,13 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/bench/pipeline/pipeline_batches.h"
+#include "apps/bench/sharding/emulated_steps.h"
 #include "apps/bench/sharding/sharding_case.h"
 #include "apps/bench/test_cluster.h"
 #include "core/base/error.h"
-#include "core/base/statistics.h"
 #include "core/base/units.h"
-#include "mesh/executor/pipeline_executor.h"
 
 namespace weft::apps {
 namespace {
@@ -39,14 +37,6 @@ constexpr int kDevices = 8;
 /// without the costs that do not depend on the number of layers.
 constexpr int kFewLayers = 2, kManyLayers = 4;
 
-/// Result of one step of a case.
-struct StepCost {
-  double seconds = 0;          ///< Median of measured steps; 0 if not measured.
-  double forecast = 0;         ///< Seconds by playing the programs.
-  double received = 0;         ///< Bytes that the busiest receiving device receives.
-  double interface_ratio = 0;  ///< Bytes received by host0's interface over its program's.
-};
-
 /// Cost of one layer under a layout: half the difference of kManyLayers and kFewLayers.
 struct LayerCost {
   double seconds = 0, forecast = 0, received = 0, interface_ratio = 0;
@@ -64,7 +54,7 @@ class ShardingBench {
  public:
   ShardingBench(TestCluster& cluster, const ShardingOptions& options, std::uint64_t link,
                 std::stop_token stop)
-      : cluster_(cluster), options_(options), link_(link), stop_(std::move(stop)) {}
+      : options_(options), link_(link), steps_(cluster, options.steps, std::move(stop)) {}
 
   Row run(double m, double flops_per_second) {
     Row row{kDevices, m, flops_per_second, {}, {}, {}};
@@ -85,54 +75,16 @@ class ShardingBench {
   }
 
   StepCost step(const ShardingCase& c) {
-    const ShardingModel model = make_sharding_model(c, link_);
-    mesh::PipelineExecutorOptions group_options;
-    group_options.device.kind = DeviceKind::kEmulated;
-    group_options.device.flops_per_second = c.flops_per_second;
-    group_options.replan_for_network = false;
-    group_options.conditions = model.conditions;
-    mesh::PipelineExecutor group(cluster_.cluster(), model.layout, model.graphs,
-                                 encode(model.batches), group_options);
-    StepCost result;
-    result.forecast = forecast_seconds(group.plan(), c.flops_per_second);
-    result.received = received_bytes(group.plan());
-    take_step(group);
-    std::vector<double> seconds;
-    const double before = interface_bytes();
-    for (int i = 0; i < options_.steps; ++i) seconds.push_back(take_step(group));
-    const double mean = (interface_bytes() - before) / options_.steps;
-    result.seconds = median(std::move(seconds));
-    // The first program runs on host0.
-    result.interface_ratio = mean / received_bytes(group.plan().train.programs.front());
+    StepCost result = steps_.measure(make_sharding_model(c, link_), c.flops_per_second);
     BenchOutput::report_progress(
         fmt::format("{}, M/H {:g}, {} layers: {}, by its programs {}", c.layout, c.tokens_by_width,
                     c.layers, format_seconds(result.seconds), format_seconds(result.forecast)));
     return result;
   }
 
-  double take_step(mesh::PipelineExecutor& group) {
-    if (stop_.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
-    mesh::StepRequest request;
-    request.program = mesh::kTrainProgram;
-    request.step = ++step_;
-    request.optimizer.number = static_cast<std::int64_t>(step_);
-    request.optimizer.learning_rate = 1e-4;
-    request.optimizer.clip_norm = 1;
-    return group.run(request).seconds;
-  }
-
-  /// Returns the bytes that host0's interface has received so far; 0 on loopback.
-  double interface_bytes() const {
-    return cluster_.test_hosts() == nullptr
-               ? 0
-               : static_cast<double>(cluster_.test_hosts()->bytes_received(0, 0));
-  }
-
-  TestCluster& cluster_;
   const ShardingOptions& options_;
   const std::uint64_t link_;
-  const std::stop_token stop_;
-  std::uint64_t step_ = 0;
+  EmulatedSteps steps_;
 };
 
 /// Simulates one layer by playing the programs of a step. Needs no hosts.

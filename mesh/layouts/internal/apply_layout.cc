@@ -18,13 +18,8 @@ namespace {
 /// Builder of the strategy, node by node.
 class Application {
  public:
-  Application(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather,
-              int microbatches)
-      : part_(part),
-        graph_(part.graph),
-        axes_(axes),
-        labels_(propagate_labels(part.graph)),
-        gradients_go_home_(gather == GatherFrequency::kUse || microbatches == 1) {
+  Application(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather)
+      : part_(part), graph_(part.graph), axes_(axes), labels_(propagate_labels(part.graph)) {
     result_.gather = gather;
   }
 
@@ -155,10 +150,8 @@ class Application {
     if (parameters_.contains(id)) return parameter_home(id);
     const Value& value = graph_.value(id);
     if (value.gradient_of) {
-      if (parameters_.contains(*value.gradient_of)) {
-        if (!gradients_go_home_) return std::nullopt;
-        return parameter_home(*value.gradient_of);
-      }
+      // The compiler brings a gradient home when its last term is added.
+      if (parameters_.contains(*value.gradient_of)) return std::nullopt;
       return activation_home(*value.gradient_of);
     }
     if (value.producer && graph_.node(*value.producer).pass != Pass::kForward) return std::nullopt;
@@ -333,7 +326,6 @@ class Application {
   const Graph& graph_;
   const LayoutAxes& axes_;
   const std::vector<Labels> labels_;
-  const bool gradients_go_home_;  ///< True if each microbatch's gradients go home.
   std::set<ValueId> parameters_;
   /// Parameters that linears multiply by or embeddings look up.
   std::set<ValueId> matrices_;
@@ -343,9 +335,9 @@ class Application {
 
 }  // namespace
 
-ShardingStrategy apply_layout(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather,
-                              int microbatches) {
-  return Application(part, axes, gather, microbatches).make();
+ShardingStrategy apply_layout(const MeshGraph& part, const LayoutAxes& axes,
+                              GatherFrequency gather) {
+  return Application(part, axes, gather).make();
 }
 
 }  // namespace weft::mesh

@@ -5,7 +5,7 @@
 namespace weft::mesh {
 
 /// Makes the strategy of a layout whose axes are `axes`.
-ShardingStrategy apply_layout(const MeshGraph& part, const LayoutAxes& axes, GatherFrequency gather,
-                              int microbatches);
+ShardingStrategy apply_layout(const MeshGraph& part, const LayoutAxes& axes,
+                              GatherFrequency gather);
 
 }  // namespace weft::mesh

@@ -55,7 +55,7 @@ ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const ParallelC
   const MeshConfig& config = layout.meshes[mesh.value()];
   return with_mesh_errors(config, [&] {
     if (config.own_strategy) return strategy_of(part, *config.own_strategy);
-    return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
+    return config.layout ? layout_strategy(part, *config.layout)
                          : rules_strategy(part, layout.sharding);
   });
 }

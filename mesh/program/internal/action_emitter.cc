@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ops/fusion.h"
 #include "mesh/program/step_order.h"
 
 namespace weft::mesh {
@@ -90,7 +91,7 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
   const Action& action = schedule_.actors[place.actor][place.index];
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
-  if (action.kind == ActionKind::kReduceGrad) reduction_.start({*stage});
+  if (action.kind == ActionKind::kReduceGrad) reduction_.start(*stage);
   const ActionScope scope{action.microbatch, emitters_.ranks_of(place.actor)};
   const std::vector<ActionStep> steps = steps_.of(*stage, action.kind);
   double all = 0, done = 0;
@@ -102,6 +103,7 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
     done += nominal_seconds_of(one);
     between(all > 0 ? done / all : 0);
   }
+  reduction_.start_complete();
   if (!runs_pass(action.kind, Pass::kForward)) return;
   for (const LocalId id : steps_.dropped(*stage))
     for (const int rank : scope.ranks) buffers_.drop_instance(id, scope.microbatch, rank);
@@ -122,6 +124,8 @@ void ActionEmitter::emit_deferred_scores(int actor, int microbatch) {
 void ActionEmitter::emit_step(const ActionStep& one, const ActionScope& scope) {
   const Step& step = mesh_.part().steps[one.step];
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
+    if (!can_end_fusion(mesh_.partition().graph.node(compute->node).op.kind))
+      reduction_.start_complete();
     emit_compute(*compute, one.round, scope);
   } else {
     emit_move(one.step, one.round, scope);
@@ -207,9 +211,10 @@ std::uint32_t ActionEmitter::output_buffer(LocalId output, Round round, int micr
 }
 
 void ActionEmitter::add_gradient(LocalId id, const ActionScope& scope) {
-  if (!sums_.needs_add(id)) return;
-  for (const int rank : scope.ranks)
-    sums_.add(id, rank, buffers_.instance(id, scope.microbatch, rank));
+  if (sums_.needs_add(id))
+    for (const int rank : scope.ranks)
+      sums_.add(id, rank, buffers_.instance(id, scope.microbatch, rank));
+  if (!mesh_.spans()) reduction_.computed(id, scope.microbatch, buffers_);
 }
 
 }  // namespace weft::mesh

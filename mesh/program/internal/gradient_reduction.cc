@@ -1,7 +1,5 @@
 #include "mesh/program/internal/gradient_reduction.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,9 +9,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Elements of each device's part in one reduce-scatter of gradients; large enough to use links
-/// well.
-constexpr std::int64_t kBucketElements = 4 << 20;
+/// Layers whose reduce-scatters may be in flight: one moves while the next is computed.
+constexpr int kLayersInFlight = 2;
 /// Elements per alignment unit: pieces begin at multiples of 64 bytes.
 constexpr std::int64_t kPieceUnit = 16;
 
@@ -21,191 +18,242 @@ std::int64_t padded(std::int64_t elements) {
   return (elements + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
 }
 
-using ByteRange = std::pair<std::uint64_t, std::uint64_t>;
-
-/// Returns the stages' parts of a block. Merges adjacent parts.
-std::vector<ByteRange> ranges_of(const SumBlock& block, const std::set<StageId>& stages) {
-  std::vector<ByteRange> ranges;
-  for (const auto& [stage, range] : block.stages) {
-    if (!stages.contains(stage)) continue;
-    if (ranges.empty() || ranges.back().second != range.first) ranges.push_back(range);
-    else ranges.back().second = range.second;
+/// Returns whether parts of a tensor lie one after the other in its memory.
+bool are_consecutive(const Region& whole, const std::vector<Region>& parts) {
+  std::int64_t next = whole[0].begin;
+  for (const Region& part : parts) {
+    for (std::size_t d = 1; d < whole.rank(); ++d)
+      if (part[d] != whole[d]) return false;
+    if (part[0].begin != next) return false;
+    next = part[0].end;
   }
-  return ranges;
+  return next == whole[0].end;
 }
 
 }  // namespace
 
 GradientReduction::GradientReduction(MeshView mesh, const MeshEmitters& emitters,
                                      const GradientSums& sums, const transfer::Topology& topology,
-                                     Lowering lowering)
+                                     Lowering lowering, std::set<StageId> held)
     : mesh_(mesh),
       emitters_(emitters),
       sums_(sums),
       topology_(topology),
       lowering_(lowering),
-      bucket_bytes_(largest_bucket()),
+      held_(std::move(held)),
+      bucket_of_(sums.sums().size(), sums.buckets().size()),
+      terms_(sums.sums().size(), 0),
       scattered_(sums.sums().size()) {
-  for (const GradientSum& sum : sums.sums()) unreduced_.insert(sum.stage);
+  add_buckets();
 }
 
-std::int64_t GradientReduction::piece_elements(const GradientSum& sum) const {
-  return padded(mesh_.state_type(sums_.parameter_of(sum), 0).elements());
-}
-
-std::uint64_t GradientReduction::largest_bucket() const {
-  // Total and largest piece, in elements.
-  std::map<ReductionGroup, std::pair<std::int64_t, std::int64_t>> pieces;
-  for (const GradientSum& sum : sums_.sums()) {
-    if (sum.group.scattered.empty()) continue;
-    const std::int64_t piece = piece_elements(sum);
-    auto& [all, largest] = pieces[sum.group];
-    all += piece;
-    largest = std::max(largest, piece);
+void GradientReduction::add_buckets() {
+  std::map<std::pair<StageId, int>, std::uint64_t> layers;
+  for (const GradientBucket& what : sums_.buckets()) {
+    Bucket bucket;
+    bucket.what = &what;
+    bucket.at_once = !sums_.sums()[what.sums.front()].is_kept();
+    bucket.missing = what.sums.size();
+    bucket.gradients.resize(what.sums.size());
+    for (const std::size_t sum : what.sums) bucket_of_[sum] = buckets_.size();
+    if (is_scattered(bucket)) {
+      for (const std::size_t sum : what.sums)
+        bucket.elements +=
+            padded(mesh_.state_type(sums_.parameter_of(sums_.sums()[sum]), 0).elements());
+      std::uint64_t& parts = bytes_of_parts_[what.group];
+      bucket.offset = parts;
+      parts += bucket.elements * size_of(DType::kF32);
+      layers[{what.stage, what.layer}] += bytes_of(bucket);
+    }
+    buckets_.push_back(std::move(bucket));
   }
-  std::uint64_t bytes = 0;
-  for (const auto& [group, sizes] : pieces) {
-    const std::int64_t most = std::max(std::min(sizes.first, kBucketElements), sizes.second);
-    bytes = std::max<std::uint64_t>(
-        bytes, num_parts(group.scattered, mesh_.mesh()) * most * sizeof(float));
-  }
-  return bytes;
+  for (const auto& [layer, bytes] : layers)
+    max_bytes_in_flight_ = std::max(max_bytes_in_flight_, kLayersInFlight * bytes);
 }
 
-void GradientReduction::start(const std::set<StageId>& stages) {
-  for (const StageId stage : stages) unreduced_.erase(stage);
-  for (const auto& [group, block] : sums_.blocks()) {
-    if (group.axes.empty()) continue;
-    if (group.scattered.empty()) {
-      all_reduce(group, block, stages);
-    } else {
-      for (const BucketContent& content : plan_buckets(group, stages))
-        reduce_scatter(group, content);
+std::uint64_t GradientReduction::bytes_of(const Bucket& bucket) const {
+  const std::int64_t parts = num_parts(bucket.what->group.scattered, mesh_.mesh()) + 1;
+  return parts * bucket.elements * size_of(DType::kF32);
+}
+
+void GradientReduction::computed(LocalId value, int microbatch, MeshBuffers& buffers) {
+  for (const std::size_t sum : sums_.sums_of(value)) {
+    ++terms_[sum];
+    if (bucket_of_[sum] == buckets_.size()) continue;
+    Bucket& bucket = buckets_[bucket_of_[sum]];
+    const bool is_last = terms_[sum] == sums_.microbatches();
+    if (bucket.at_once) {
+      ByRank& gradient =
+          bucket.gradients[std::ranges::find(bucket.what->sums, sum) - bucket.what->sums.begin()];
+      gradient.clear();
+      for (const int rank : emitters_.all_ranks())
+        gradient.push_back(buffers.instance(value, microbatch, rank));
+    } else if (!is_last) {
+      continue;
+    }
+    if (--bucket.missing > 0) continue;
+    if (!is_last) bucket.missing = bucket.what->sums.size();
+    if (!is_last || !held_.contains(bucket.what->stage))
+      complete_.emplace_back(bucket_of_[sum], microbatch);
+  }
+}
+
+void GradientReduction::start_complete() {
+  for (const auto& [bucket, microbatch] : std::exchange(complete_, {}))
+    start_bucket(bucket, microbatch, microbatch);
+}
+
+void GradientReduction::start(StageId stage) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].what->stage == stage && !buckets_[i].is_over)
+      start_bucket(i, sums_.microbatches() - 1, kNoMicrobatch);
+}
+
+void GradientReduction::start_bucket(std::size_t index, int microbatch, int during) {
+  Bucket& bucket = buckets_[index];
+  bucket.is_over = microbatch + 1 == sums_.microbatches();
+  if (!bucket.at_once)
+    for (std::size_t i = 0; i < bucket.what->sums.size(); ++i)
+      bucket.gradients[i] = sums_.sums()[bucket.what->sums[i]].buffers;
+  if (is_scattered(bucket)) reduce_scatter(index, microbatch, during);
+  else all_reduce(bucket, during);
+}
+
+void GradientReduction::all_reduce(const Bucket& bucket, int during) {
+  const GradientSum &first = sums_.sums()[bucket.what->sums.front()],
+                    &last = sums_.sums()[bucket.what->sums.back()];
+  const std::uint64_t end = last.offset + mesh_.local_type(last.term.gradient, 0).bytes();
+  const TensorType type{DType::kF32,
+                        {static_cast<std::int64_t>((end - first.offset) / size_of(DType::kF32))}};
+  ByRank sums;
+  for (const int rank : emitters_.all_ranks()) {
+    const SumBlock& block = sums_.blocks().at(bucket.what->group);
+    sums.push_back(emitters_[rank].add_persistent_buffer(
+        emitters_[rank].persistent(block.name, block.bytes), first.offset, type));
+  }
+  all_reduce(bucket.what->name, type, bucket.what->group.axes, sums, during);
+}
+
+void GradientReduction::all_reduce(const std::string& name, const TensorType& type,
+                                   const std::vector<int>& axes, const ByRank& sums, int during) {
+  const ByRank transfers = emitters_.add_transfers(
+      name, TransferPurpose::kAllReduce, plan_all_reduce(type, axes, mesh_.mesh(), topology_));
+  start_transfers(transfers, during, sums, sums);
+}
+
+void GradientReduction::reduce_scatter(std::size_t index, int microbatch, int during) {
+  Bucket& bucket = buckets_[index];
+  if (bucket.transfers.empty()) prepare_scatter(bucket);
+  while (!in_flight_.empty() && bytes_in_flight_ + bytes_of(bucket) > max_bytes_in_flight_)
+    end_oldest(during);
+  const bool adds_up = bucket.at_once && sums_.microbatches() > 1;
+  InFlight started{index, {}, bucket.results, microbatch};
+  ByRank sources(emitters_.size());
+  for (const std::vector<int>& ranks : groups_over(mesh_.mesh(), bucket.what->group.scattered)) {
+    for (const int rank : ranks) {
+      sources[rank] = ordered_gradients(bucket, rank, ranks);
+      if (adds_up)
+        started.results[rank] = emitters_[rank].add_arena_buffer({DType::kF32, {bucket.elements}});
     }
   }
+  started.handles = start_transfers(bucket.transfers, during, sources, started.results);
+  bytes_in_flight_ += bytes_of(bucket);
+  in_flight_.push_back(std::move(started));
+  if (lowering_ == Lowering::kSafe) end_oldest(during);
 }
 
-void GradientReduction::all_reduce(const ReductionGroup& group, const SumBlock& block,
-                                   const std::set<StageId>& stages) {
-  std::string name = "all-reduce " + block.name;
-  if (stages.size() == 1 && block.stages.size() > 1 && block.stages.contains(*stages.begin()))
-    name += fmt::format(" of stage {}", *stages.begin());
-  for (const auto& [begin, end] : ranges_of(block, stages)) {
-    const TensorType type{DType::kF32,
-                          {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
-    const auto transfers =
-        emitters_.add_transfers(name, TransferPurpose::kAllReduce,
-                                plan_all_reduce(type, group.axes, mesh_.mesh(), topology_));
-    std::vector<std::uint32_t> pieces;
-    for (const int rank : emitters_.all_ranks())
-      pieces.push_back(emitters_[rank].add_persistent_buffer(
-          emitters_[rank].persistent(block.name, block.bytes), begin, type));
-    start_transfers(transfers, pieces, pieces);
-  }
-}
-
-std::vector<GradientReduction::BucketContent> GradientReduction::plan_buckets(
-    const ReductionGroup& group, const std::set<StageId>& stages) const {
-  std::vector<BucketContent> contents;
-  for (const StageId stage : stages) {
-    for (std::size_t i = 0; i < sums_.sums().size(); ++i) {
-      const GradientSum& sum = sums_.sums()[i];
-      if (sum.stage != stage || sum.group != group) continue;
-      const std::int64_t piece = piece_elements(sum);
-      if (contents.empty() || contents.back().elements + piece > kBucketElements)
-        contents.emplace_back();
-      contents.back().sums.push_back(i);
-      contents.back().elements += piece;
-    }
-  }
-  return contents;
-}
-
-void GradientReduction::reduce_scatter(const ReductionGroup& group, const BucketContent& content) {
+void GradientReduction::prepare_scatter(Bucket& bucket) {
   const DeviceMesh& mesh = mesh_.mesh();
-  const auto groups = groups_over(mesh, group.scattered);
-  const auto members = static_cast<std::int64_t>(groups.front().size());
-  const TensorType all{DType::kF32, {members * content.elements}};
-  const TensorType own{DType::kF32, {content.elements}};
-  const std::string name =
-      fmt::format("reduce-scatter {} {}", sums_.blocks().at(group).name, num_scatters_);
-  // Waits until the bucket's last transfer has ended. The other bucket may be in flight.
-  const std::size_t bucket = num_scatters_++ % in_flight_.size();
-  for (std::size_t r = 0; r < in_flight_[bucket].size(); ++r)
-    emitters_[r].wait(in_flight_[bucket][r]);
-  const std::string block =
-      fmt::format("bucket{}/{}", mesh_.spans() ? " on " + mesh.name() : "", bucket);
-  std::vector<std::uint32_t> sources(emitters_.size()), results(emitters_.size());
+  const TensorType part{DType::kF32, {bucket.elements}};
+  const ReductionGroup& group = bucket.what->group;
   std::vector<GroupPlan> plans;
-  for (const std::vector<int>& ranks : groups) {
+  bucket.results.resize(emitters_.size());
+  for (const std::vector<int>& ranks : groups_over(mesh, bucket.what->group.scattered)) {
     std::vector<transfer::Shard> shards;
     for (const int rank : ranks) {
-      const auto begin = static_cast<std::int64_t>(shards.size()) * content.elements;
-      shards.push_back({mesh.devices()[rank], Region({{begin, begin + content.elements}})});
-      const std::int32_t from = emitters_[rank].persistent(block, bucket_bytes_);
-      const std::int32_t to = emitters_[rank].persistent(name, own.bytes());
-      sources[rank] = emitters_[rank].add_persistent_buffer(from, 0, all);
-      results[rank] = emitters_[rank].add_persistent_buffer(to, 0, own);
-      copy_into_bucket(content, rank, ranks, from, to);
+      const auto begin = static_cast<std::int64_t>(shards.size()) * bucket.elements;
+      shards.push_back({mesh.devices()[rank], Region({{begin, begin + bucket.elements}})});
+      Emitter& emitter = emitters_[rank];
+      bucket.results[rank] = emitter.add_persistent_buffer(
+          emitter.persistent(sums_.blocks().at(group).name + ", parts", bytes_of_parts_.at(group)),
+          bucket.offset, part);
+      std::uint64_t offset = 0;
+      for (const std::size_t sum : bucket.what->sums) {
+        const TensorType type = mesh_.state_type(sums_.parameter_of(sums_.sums()[sum]), rank);
+        scattered_[sum].resize(emitters_.size());
+        scattered_[sum][rank] = emitter.add_view(bucket.results[rank], offset, type);
+        offset += padded(type.elements()) * size_of(DType::kF32);
+      }
     }
-    plans.push_back({ranks, transfer::plan_reduce_scatter(DType::kF32, Region::whole(all.shape),
-                                                          shards, topology_)});
+    const Region all({{0, static_cast<std::int64_t>(ranks.size()) * bucket.elements}});
+    plans.push_back({ranks, transfer::plan_reduce_scatter(DType::kF32, all, shards, topology_)});
   }
-  const auto transfers = emitters_.add_transfers(name, TransferPurpose::kAllReduce, plans);
-  in_flight_[bucket] = start_transfers(transfers, sources, results);
-  std::vector<int> rest;
-  for (const int axis : group.axes)
-    if (std::ranges::find(group.scattered, axis) == group.scattered.end()) rest.push_back(axis);
-  if (!rest.empty()) still_partial_.push_back({name, own, rest, results});
+  bucket.transfers = emitters_.add_transfers(bucket.what->name, TransferPurpose::kAllReduce, plans);
 }
 
-void GradientReduction::copy_into_bucket(const BucketContent& content, int rank,
-                                         const std::vector<int>& ranks, std::int32_t bucket,
-                                         std::int32_t result) {
+std::uint32_t GradientReduction::ordered_gradients(const Bucket& bucket, int rank,
+                                                   const std::vector<int>& ranks) {
   Emitter& emitter = emitters_[rank];
+  const TensorType all{DType::kF32, {std::ssize(ranks) * bucket.elements}};
+  std::optional<std::uint32_t> copy;
   std::int64_t offset = 0;
-  for (const std::size_t index : content.sums) {
-    const GradientSum& sum = sums_.sums()[index];
-    const LocalId parameter = sums_.parameter_of(sum);
-    const Region held = region_of(mesh_.value(parameter).type.shape,
-                                  mesh_.local(sum.term.gradient).spec, mesh_.mesh(), rank);
+  for (std::size_t i = 0; i < bucket.what->sums.size(); ++i) {
+    const GradientSum& sum = sums_.sums()[bucket.what->sums[i]];
+    const std::uint32_t gradient = bucket.gradients[i][rank];
+    const Region held = mesh_.region(sum.term.gradient, rank);
+    std::vector<Region> parts;
+    for (const int receiver : ranks)
+      parts.push_back(mesh_.region(sums_.parameter_of(sum), receiver));
+    const bool is_all = held.num_elements() == all.elements();
+    if (is_all && are_consecutive(held, parts)) return emitter.add_view(gradient, 0, all);
+    if (!copy) copy = emitter.add_arena_buffer(all);
     for (std::size_t m = 0; m < ranks.size(); ++m) {
-      const Region kept = mesh_.region(parameter, ranks[m]);
-      const std::uint64_t at =
-          (static_cast<std::int64_t>(m) * content.elements + offset) * sizeof(float);
-      const std::uint32_t piece =
-          emitter.add_persistent_buffer(bucket, at, {DType::kF32, kept.shape()});
-      emitters_.slice(rank, held, kept, sum.buffers[rank], piece);
+      const std::int64_t at = static_cast<std::int64_t>(m) * bucket.elements + offset;
+      emitters_.slice(
+          rank, held, parts[m], gradient,
+          emitter.add_view(*copy, at * size_of(DType::kF32), {DType::kF32, parts[m].shape()}));
     }
-    const TensorType type = mesh_.state_type(parameter, rank);
-    auto& parts = scattered_[index];
-    parts.resize(emitters_.size());
-    parts[rank] = emitter.add_persistent_buffer(result, offset * sizeof(float), type);
-    offset += padded(type.elements());
+    offset += padded(parts.front().num_elements());
   }
+  return *copy;
 }
 
-std::vector<std::uint32_t> GradientReduction::start_transfers(
-    const std::vector<std::uint32_t>& transfers, const std::vector<std::uint32_t>& sources,
-    const std::vector<std::uint32_t>& destinations) {
-  std::vector<std::uint32_t> handles;
+void GradientReduction::end_oldest(int during) {
+  const InFlight ended = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  const Bucket& bucket = buckets_[ended.bucket];
+  bytes_in_flight_ -= bytes_of(bucket);
+  for (const int rank : emitters_.all_ranks()) {
+    emitters_[rank].wait(ended.handles[rank]);
+    if (ended.results[rank] != bucket.results[rank])
+      emitters_[rank].accumulate(ended.results[rank], bucket.results[rank], ended.microbatch == 0);
+  }
+  if (ended.microbatch + 1 < sums_.microbatches()) return;
+  // The parts may still be partial over other axes.
+  std::vector<int> rest;
+  for (const int axis : bucket.what->group.axes)
+    if (std::ranges::find(bucket.what->group.scattered, axis) == bucket.what->group.scattered.end())
+      rest.push_back(axis);
+  if (!rest.empty())
+    all_reduce("all-reduce " + bucket.what->name, {DType::kF32, {bucket.elements}}, rest,
+               bucket.results, during);
+}
+
+GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& transfers,
+                                                             int microbatch, const ByRank& sources,
+                                                             const ByRank& destinations) {
+  ByRank handles;
   for (const int rank : emitters_.all_ranks()) {
     const std::size_t r = rank;
-    handles.push_back(emitters_[rank].start(transfers[r], -1, sources[r], destinations[r]));
+    handles.push_back(emitters_[rank].start(transfers[r], microbatch, sources[r], destinations[r]));
     if (lowering_ == Lowering::kSafe) emitters_[rank].wait(handles.back());
   }
   return handles;
 }
 
 void GradientReduction::finish() {
-  start(std::set<StageId>(unreduced_));
-  emitters_.wait_for_all();
-  for (const PartialResult& result : still_partial_) {
-    const auto transfers =
-        emitters_.add_transfers("all-reduce " + result.name, TransferPurpose::kAllReduce,
-                                plan_all_reduce(result.type, result.axes, mesh_.mesh(), topology_));
-    start_transfers(transfers, result.buffers, result.buffers);
-  }
+  for (const StageId stage : mesh_.partition().mesh_of_stage.ids()) start(stage);
+  while (!in_flight_.empty()) end_oldest(kNoMicrobatch);
   emitters_.wait_for_all();
 }
 

@@ -1,31 +1,47 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mesh/program/internal/gradient_sums.h"
+#include "mesh/program/internal/mesh_buffers.h"
 
 namespace weft::mesh {
 
-/// Reduction of one mesh's gradient sums among its devices, once per step.
+/// Reduction of one mesh's gradients among its devices, bucket by bucket. A bucket's reduction
+/// starts when the last term is added, and overlaps the rest of the backward. The program waits for
+/// it when its memory is needed or its result is read.
 ///
-/// Sums that are partial over some axes are all-reduced in place, or reduce-scattered if the
-/// parameters are split further over these axes. A reduce-scatter goes through a bucket: sums are
-/// copied into it in the order of the receiving ranks.
+/// Kept sums that are partial over some axes are all-reduced in place, or reduce-scattered if the
+/// parameters are split further over these axes. Gradients that are not kept are reduce-scattered
+/// in every microbatch; each device then adds up its parts. A reduce-scatter of several gradients
+/// goes through a buffer, into which they are copied in the order of the receiving ranks.
 ///
-///   bucket on both ranks:  [ a for rank 0 | b for rank 0 | a for rank 1 | b for rank 1 ]
+///   buffer on both ranks:  [ a for rank 0 | b for rank 0 | a for rank 1 | b for rank 1 ]
 ///   result on rank 1:      [ a for rank 1 | b for rank 1 ], each the sum of both ranks' terms
 class GradientReduction {
  public:
+  /// `held`: stages whose reductions start only by start(), as a schedule names REDUCE_GRAD.
   GradientReduction(MeshView mesh, const MeshEmitters& emitters, const GradientSums& sums,
-                    const transfer::Topology& topology, Lowering lowering);
+                    const transfer::Topology& topology, Lowering lowering,
+                    std::set<StageId> held = {});
 
-  /// Starts the reduction of these stages' gradients. Call after their last microbatch.
-  void start(const std::set<StageId>& stages);
+  /// Takes a value that a microbatch has computed on all devices of the mesh. If it is a gradient,
+  /// it may complete buckets. Not for the spanning mesh, whose actors emit their actions one after
+  /// the other: there finish() starts all.
+  void computed(LocalId value, int microbatch, MeshBuffers& buffers);
+  /// Starts the reductions of complete buckets. Call where no fusion can move an op that computes
+  /// their gradients behind.
+  void start_complete();
+  /// Starts the held reductions of a stage. Call after its last microbatch.
+  void start(StageId stage);
   /// Starts the remaining reductions, and waits for all.
   void finish();
   /// Returns the buffers of a whole sum, by rank, after finish(): in the parameter's spec if
@@ -36,51 +52,68 @@ class GradientReduction {
   bool is_scattered(std::size_t sum) const { return !scattered_[sum].empty(); }
 
  private:
-  /// Sums of one reduce-scatter.
-  struct BucketContent {
-    std::vector<std::size_t> sums;  ///< Indices into the sums.
-    std::int64_t elements = 0;      ///< Elements of each device's part of all sums.
+  using ByRank = std::vector<std::uint32_t>;
+  /// A bucket, its transfers, and where its gradients are.
+  struct Bucket {
+    const GradientBucket* what = nullptr;
+    /// True if each microbatch's gradients are reduced by themselves.
+    bool at_once = false;
+    std::int64_t elements = 0;  ///< Of each device's part, with padding.
+    std::uint64_t offset = 0;   ///< Of the part in the block of all parts of the group, in bytes.
+    std::size_t missing = 0;    ///< Sums that lack terms.
+    bool is_over = false;       ///< True once its last reduction has started.
+    std::vector<ByRank> gradients;  ///< Buffers of the next reduction's gradients, by sum.
+    ByRank transfers;               ///< Made on first use.
+    ByRank results;                 ///< Sums of the device's parts, if reduce-scattered.
   };
-  /// Result of a reduce-scatter that is still partial over other axes.
-  struct PartialResult {
-    std::string name;
-    TensorType type;
-    std::vector<int> axes;
-    std::vector<std::uint32_t> buffers;  ///< Parts of the sum, by rank.
+  /// A started reduce-scatter.
+  struct InFlight {
+    std::size_t bucket = 0;
+    ByRank handles;
+    ByRank results;  ///< Where the transfer puts the device's part.
+    int microbatch = 0;
   };
 
-  /// Returns the elements of each device's part of a sum, with padding.
-  std::int64_t piece_elements(const GradientSum& sum) const;
-  /// Returns the bytes of a bucket that every content fits into.
-  std::uint64_t largest_bucket() const;
-  void all_reduce(const ReductionGroup& group, const SumBlock& block,
-                  const std::set<StageId>& stages);
-  /// Divides the sums of the stages among reduce-scatters, each of at most a bucket's size.
-  std::vector<BucketContent> plan_buckets(const ReductionGroup& group,
-                                          const std::set<StageId>& stages) const;
-  void reduce_scatter(const ReductionGroup& group, const BucketContent& content);
-  /// Emits copies of the sums into the bucket, ordered by receiving rank. Adds the buffers of the
-  /// result.
-  void copy_into_bucket(const BucketContent& content, int rank, const std::vector<int>& ranks,
-                        std::int32_t bucket, std::int32_t result);
+  void add_buckets();
+  bool is_scattered(const Bucket& bucket) const { return !bucket.what->group.scattered.empty(); }
+  std::uint64_t bytes_of(const Bucket& bucket) const;
+  /// `microbatch`: the last one whose terms are added. `during`: the microbatch of the action that
+  /// starts transfers; kNoMicrobatch for an action of the whole step.
+  void start_bucket(std::size_t index, int microbatch, int during);
+  void all_reduce(const Bucket& bucket, int during);
+  /// Sums buffers of type `type` over the axes, in place.
+  void all_reduce(const std::string& name, const TensorType& type, const std::vector<int>& axes,
+                  const ByRank& sums, int during);
+  void reduce_scatter(std::size_t index, int microbatch, int during);
+  /// Adds the transfers and the parts of the sums on each device.
+  void prepare_scatter(Bucket& bucket);
+  /// Returns the buffer that holds the gradients in the order of the receiving ranks.
+  std::uint32_t ordered_gradients(const Bucket& bucket, int rank, const std::vector<int>& ranks);
+  /// Waits for the oldest reduce-scatter and adds its result to the sums.
+  void end_oldest(int during);
   /// Starts transfers on all ranks. Returns their handles by rank.
-  std::vector<std::uint32_t> start_transfers(const std::vector<std::uint32_t>& transfers,
-                                             const std::vector<std::uint32_t>& sources,
-                                             const std::vector<std::uint32_t>& destinations);
+  ByRank start_transfers(const ByRank& transfers, int microbatch, const ByRank& sources,
+                         const ByRank& destinations);
 
   const MeshView mesh_;
   const MeshEmitters& emitters_;
   const GradientSums& sums_;
   const transfer::Topology& topology_;
   const Lowering lowering_;
-  std::set<StageId> unreduced_;  ///< Stages whose gradients are still partial.
-  /// Two buckets alternate: handles of the last transfer from each, by rank.
-  std::array<std::vector<std::uint32_t>, 2> in_flight_;
-  const std::uint64_t bucket_bytes_;  ///< Size of each bucket.
-  int num_scatters_ = 0;              ///< Number of reduce-scatters started so far.
-  std::vector<PartialResult> still_partial_;
+  const std::set<StageId> held_;
+  std::vector<Bucket> buckets_;
+  /// Bytes of all parts on a device. They depend on the parameters alone: the size of a block may
+  /// not change when a run is planned again for other link rates.
+  std::map<ReductionGroup, std::uint64_t> bytes_of_parts_;
+  std::vector<std::size_t> bucket_of_;  ///< Index into buckets_, by sum; or that of no bucket.
+  std::vector<int> terms_;              ///< Microbatches whose terms are added, by sum.
+  /// Complete buckets whose reductions have not started, and their last microbatch.
+  std::vector<std::pair<std::size_t, int>> complete_;
+  std::deque<InFlight> in_flight_;
+  std::uint64_t bytes_in_flight_ = 0;
+  std::uint64_t max_bytes_in_flight_ = 0;
   /// Buffers of sums after a reduce-scatter, by sum and rank; empty for other sums.
-  std::vector<std::vector<std::uint32_t>> scattered_;
+  std::vector<ByRank> scattered_;
 };
 
 }  // namespace weft::mesh

@@ -17,6 +17,15 @@ std::set<LocalId> sent_values(MeshId mesh, const std::vector<PlannedEdge>& edges
   return sent;
 }
 
+/// Returns the stages whose REDUCE_GRAD the schedule names.
+std::set<StageId> reduced_stages(const Schedule& schedule) {
+  std::set<StageId> stages;
+  for (const std::vector<Action>& actions : schedule.actors)
+    for (const Action& action : actions)
+      if (action.kind == ActionKind::kReduceGrad) stages.insert(StageId(action.stage));
+  return stages;
+}
+
 MeshBuffers& add_buffers(BuffersOfMeshes& all, MeshView mesh, const MeshEmitters& emitters) {
   return *all[all.push_back(std::make_unique<MeshBuffers>(mesh, emitters))];
 }
@@ -31,8 +40,9 @@ MeshCompiler::MeshCompiler(const CompileInputs& inputs, MeshId id, TransferNumbe
       emitters(mesh.mesh(), inputs.actors[id], inputs.options.name, inputs.topology, numbers,
                all_emitters),
       buffers(add_buffers(all_buffers, mesh, emitters)),
-      sums(mesh, emitters, sent_values(id, inputs.edges)),
-      reduction(mesh, emitters, sums, inputs.topology, lowering),
+      sums(mesh, emitters, sent_values(id, inputs.edges), inputs.schedule.microbatches,
+           inputs.topology, inputs.options.network),
+      reduction(mesh, emitters, sums, inputs.topology, lowering, reduced_stages(inputs.schedule)),
       edges(mesh, emitters, all_buffers, inputs.edges, inputs.lanes, inputs.options),
       steps(mesh, inputs.schedule, emitters.actor_of(0), inputs.options.recompute),
       actions(mesh, emitters, inputs.schedule, steps, buffers, sums, reduction, edges,

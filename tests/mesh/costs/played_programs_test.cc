@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/costs/program_seconds.h"
+#include "mesh/schedule/late_reductions.h"
 #include "mesh/schedule/named_schedules.h"
 #include "tests/mesh/costs/emulated_models.h"
 #include "tests/support/thrown_error.h"
@@ -61,32 +62,25 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
   return layout;
 }
 
-bool has_reduction(const mesh::Schedule& schedule, int stage) {
-  const auto reduces = [&](const mesh::Action& action) {
-    return action.kind == mesh::ActionKind::kReduceGrad && action.stage == stage;
-  };
-  return std::ranges::any_of(
-      schedule.actors, [&](const auto& actions) { return std::ranges::any_of(actions, reduces); });
+/// Returns the stage whose gradients a transfer reduces.
+int reduced_stage(const mesh::Transfer& transfer) {
+  const std::string before = " of stage ";
+  return std::stoi(transfer.name.substr(transfer.name.find(before) + before.size()));
 }
 
-/// Returns the duration of a transfer by the cost model.
+/// Returns the duration of one of a device's transfers by the cost model. The buckets of a stage
+/// take shares of its reduction's time.
 double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs,
-                  const mesh::Transfer& transfer, mesh::MeshId mesh) {
+                  const mesh::Transfer& transfer, const mesh::Program& program) {
   if (transfer.kind == mesh::TransferPurpose::kReshard)
     return plan.train.edges[transfer.op].plan.predicted_seconds;
   if (transfer.kind == mesh::TransferPurpose::kNorm) return costs.exchange;
-  double rest = 0;
-  for (const mesh::StageId id : plan.partition.mesh_of_stage.ids()) {
-    const int stage = id.value();
-    if (transfer.name.ends_with(fmt::format(" of stage {}", stage)))
-      return costs.stages[stage].reduce_grad;
-    if (plan.partition.mesh_of_stage[id] != mesh) continue;
-    // The name of a reduction has no stage if the mesh has a single stage.
-    const bool is_named = has_reduction(plan.schedule, stage);
-    if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1)
-      rest += costs.stages[stage].reduce_grad;
-  }
-  return rest;
+  const int stage = reduced_stage(transfer);
+  double bytes = 0;
+  for (const mesh::Transfer& other : program.transfers)
+    if (other.kind == mesh::TransferPurpose::kAllReduce && reduced_stage(other) == stage)
+      bytes += static_cast<double>(other.source_bytes());
+  return costs.stages[stage].reduce_grad * static_cast<double>(transfer.source_bytes()) / bytes;
 }
 
 /// Returns traffic as mesh/schedule simulates it: all participants move a transfer together.
@@ -117,14 +111,13 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
         added.queue = {link, program.device};
       }
       movements.front().devices.push_back(program.device);
-      movements.front().bytes = seconds_of(plan, costs, transfer, mesh);
+      movements.front().bytes = seconds_of(plan, costs, transfer, program);
     }
   }
   return traffic;
 }
 
-/// Adds an early gradient reduction to randomly chosen stages, right after their last weight
-/// gradient.
+/// Adds a gradient reduction to each stage: right after its last weight gradient, or at the end.
 mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
   for (std::vector<mesh::Action>& actions : schedule.actors) {
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -136,7 +129,7 @@ mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
                      {action.stage, mesh::ActionKind::kReduceGrad, mesh::kNoMicrobatch});
     }
   }
-  return schedule;
+  return mesh::with_late_reductions(std::move(schedule));
 }
 
 mesh::ProgramSimulation play(const mesh::TrainingPlan& plan, const mesh::Traffic& traffic) {

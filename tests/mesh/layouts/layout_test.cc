@@ -45,13 +45,12 @@ struct LaidOut {
   TrainingGraph model;
   ShardingStrategy strategy;
 
-  LaidOut(const LayoutChoice& choice, std::vector<MeshAxis> axes, const TrainingGraph& of = block(),
-          int microbatches = 4)
+  LaidOut(const LayoutChoice& choice, std::vector<MeshAxis> axes, const TrainingGraph& of = block())
       : mesh(mesh_of(std::move(axes))) {
     model = split_graph(of, {feature_splits(choice, mesh)});
     std::vector<NodeId> nodes;
     for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) nodes.emplace_back(i);
-    strategy = layout_strategy({model.graph, mesh, nodes}, choice, microbatches);
+    strategy = layout_strategy({model.graph, mesh, nodes}, choice);
   }
 
   std::string home(const std::string& name) const {
@@ -103,18 +102,14 @@ TEST(Layouts, AxesTakeTheGivenRoles) {
   EXPECT_EQ(LaidOut(choice, {{"a", 2}, {"b", 2}, {"c", 2}}).home("expand"), "[c+a,b]");
 }
 
-TEST(Layouts, GradientsGoHomeEachMicrobatchWhereNothingGatheredIsKept) {
-  const std::vector<MeshAxis> axes{{"i", 2}, {"j", 2}, {"l", 2}};
-  const auto gradient_has_home = [&](std::optional<GatherFrequency> gather, int microbatches) {
+TEST(Layouts, GradientsOfParametersStayAsTheirOpsMakeThem) {
+  for (const auto gather : {GatherFrequency::kStep, GatherFrequency::kUse}) {
     LayoutChoice choice{"3d", {}};
     choice.gather = gather;
-    const LaidOut laid_out(choice, axes, block(), microbatches);
-    return laid_out.strategy.storage_specs.contains(laid_out.model.gradients.front().gradient);
-  };
-  EXPECT_FALSE(gradient_has_home({}, 4));
-  EXPECT_FALSE(gradient_has_home(GatherFrequency::kStep, 4));
-  EXPECT_TRUE(gradient_has_home(GatherFrequency::kUse, 4));
-  EXPECT_TRUE(gradient_has_home({}, 1));
+    const LaidOut laid_out(choice, {{"i", 2}, {"j", 2}, {"l", 2}});
+    for (const Gradient& gradient : laid_out.model.gradients)
+      EXPECT_FALSE(laid_out.strategy.storage_specs.contains(gradient.gradient));
+  }
 }
 
 std::string refused(const LayoutChoice& choice, std::vector<MeshAxis> axes,

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/sha256.h"
-#include "mesh/schedule/early_reductions.h"
+#include "mesh/schedule/late_reductions.h"
 #include "mesh/schedule/schedule_text.h"
 #include "tests/support/thrown_error.h"
 
@@ -184,18 +184,20 @@ TEST(NamedSchedules, ForwardScheduleHasOnlyForwards) {
   EXPECT_EQ(rows(make_forward_schedule(2, 3)), "0F0,0F1,0F2\n1F0,1F1,1F2\n");
 }
 
-TEST(EarlyReductions, StandBehindTheLastWeightGradientOfEachStage) {
-  const Schedule schedule = with_early_reductions(make_schedule("interleaved-1f1b", 4, 4));
-  for (const auto& actions : schedule.actors) {
-    for (const int stage : {0, 1, 2, 3}) {
-      const auto of_stage = [&](const Action& action) { return action.stage == stage; };
-      const auto last = std::find_if(actions.rbegin(), actions.rend(), of_stage);
-      if (last == actions.rend()) continue;
-      EXPECT_EQ(to_string(*last), std::to_string(stage) + "REDUCE_GRAD");
-      EXPECT_EQ(to_string(*(last + 1)), std::to_string(stage) + "B3");
-    }
+TEST(LateReductions, StandBehindAllOtherActionsButTheUpdates) {
+  Schedule schedule = make_schedule("interleaved-1f1b", 4, 4);
+  for (auto& actions : schedule.actors)
+    actions.push_back({actions.front().stage, ActionKind::kOptimizer, kNoMicrobatch});
+  const Schedule late = with_late_reductions(schedule);
+  for (std::size_t actor = 0; actor < late.actors.size(); ++actor) {
+    std::vector<std::string> added;
+    for (auto at = late.actors[actor].begin() + std::ssize(schedule.actors[actor]) - 1;
+         at != late.actors[actor].end(); ++at)
+      added.push_back(to_string(*at));
+    const std::string first = std::to_string(actor), second = std::to_string(actor + 2);
+    EXPECT_EQ(added, (std::vector{first + "REDUCE_GRAD", second + "REDUCE_GRAD", first + "OPT"}));
   }
-  EXPECT_EQ(with_early_reductions(schedule), schedule);
+  EXPECT_EQ(with_late_reductions(late), late);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "mesh/schedule/check.h"
-#include "mesh/schedule/early_reductions.h"
+#include "mesh/schedule/late_reductions.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/simulate.h"
@@ -174,8 +174,8 @@ TEST(VocabularySchedules, ReductionsFollowThePassesOfTheirStage) {
   for (const char* name : {"1f1b", "interleaved-1f1b", "zb-v"}) {
     const Schedule plain = make_schedule({name, 4, 6, 0, 0});
     const std::vector<StageEdge> edges = chain_edges(plain.stages);
-    const Schedule behind = with_early_reductions(with_vocabulary(plain, kVocab2)),
-                   before = with_vocabulary(with_early_reductions(plain), kVocab2);
+    const Schedule behind = with_late_reductions(with_vocabulary(plain, kVocab2)),
+                   before = with_vocabulary(with_late_reductions(plain), kVocab2);
     EXPECT_NO_THROW(validate(behind, edges)) << name;
     EXPECT_NO_THROW(validate(before, edges)) << name;
     for (const Schedule& schedule : {behind, before}) {

@@ -11,6 +11,7 @@
 
 #include "core/ops/op_definition.h"
 #include "mesh/layouts/linear_traffic.h"
+#include "mesh/program/internal/gradient_sums.h"
 #include "mesh/program/parameter_blocks.h"
 #include "tests/training/layouts/gpt_on_layouts.h"
 
@@ -55,6 +56,42 @@ std::optional<NodeId> linear_of(const Graph& graph, const mesh::MeshPartition& p
   return std::nullopt;
 }
 
+bool is_vector(const Graph& graph, ValueId value) {
+  return graph.value(value).name.ends_with("bias") || graph.value(value).type.shape.size() == 1;
+}
+
+/// Adds the bytes of the gradients' buckets, each to its gradients by their sizes.
+void add_gradients(const mesh::TrainingPlan& plan, std::size_t device, Received& result) {
+  const mesh::MeshView view(plan.partition, mesh::MeshId(0));
+  const Graph& graph = plan.partition.graph;
+  const mesh::Program& program = plan.train.programs[device];
+  mesh::TransferNumbers numbers;
+  std::map<transfer::DeviceId, mesh::Emitter> devices;
+  const mesh::MeshEmitters emitters(view.mesh(), std::vector<int>(view.mesh().size(), 0), "",
+                                    plan.topology, numbers, devices);
+  const mesh::GradientSums sums(view, emitters, {}, plan.layout.microbatches, plan.topology,
+                                plan.network);
+  for (const mesh::GradientBucket& bucket : sums.buckets()) {
+    for (const mesh::Transfer& transfer : program.transfers) {
+      // Parts that are partial over more axes follow in an all-reduce of their own.
+      const bool is_rest = transfer.name == "all-reduce " + bucket.name;
+      if (!is_rest && transfer.name != bucket.name) continue;
+      for (const std::size_t index : bucket.sums) {
+        const mesh::GradientSum& sum = sums.sums()[index];
+        const mesh::LocalId part = is_rest ? sums.parameter_of(sum) : sum.term.gradient;
+        const auto rank = static_cast<int>(device);
+        const double bytes = static_cast<double>(transfer.bytes_received()) *
+                             static_cast<double>(view.local_type(part, rank).bytes()) /
+                             static_cast<double>(transfer.source_bytes());
+        const Value& gradient = view.value(sum.term.gradient);
+        if (is_vector(graph, view.local(sums.parameter_of(sum)).value)) result.vectors += bytes;
+        else if (const auto linear = linear_at(graph, *gradient.producer))
+          result.backward[*linear] += bytes;
+      }
+    }
+  }
+}
+
 Received received_by(const mesh::TrainingPlan& plan, std::size_t device) {
   const mesh::Partition& partition = plan.partition;
   const Graph& graph = partition.graph;
@@ -73,20 +110,19 @@ Received received_by(const mesh::TrainingPlan& plan, std::size_t device) {
                                 ? graph.node(*graph.value(value).producer).op.kind
                                 : OpKind::kAdd;
     const ValueId of = graph.value(value).gradient_of.value_or(value);
-    const bool is_vector =
-        graph.value(of).name.ends_with("bias") || graph.value(of).type.shape.size() == 1;
     if (producer == OpKind::kLayerNormMoments || producer == OpKind::kLayerNormStatistics ||
         producer == OpKind::kLayerNormGradientSums) {
       // Counts bytes of a ring. So small a reduction takes one hop and sends more bytes.
       const Shape& shape = graph.value(value).type.shape;
       result.statistics += 4.0 * static_cast<double>(received_elements(
                                      shape, move->move, partition.meshes[mesh::MeshId(0)]));
-    } else if (is_vector) {
+    } else if (is_vector(graph, of)) {
       result.vectors += bytes;
     } else if (linear) {
       (step.pass == Pass::kForward ? result.forward : result.backward)[*linear] += bytes;
     }
   }
+  add_gradients(plan, device, result);
   return result;
 }
 

@@ -1,0 +1,51 @@
+#include "apps/bench/sharding/emulated_steps.h"
+
+#include <utility>
+#include <vector>
+
+#include "apps/bench/pipeline/pipeline_batches.h"
+#include "core/base/error.h"
+#include "core/base/statistics.h"
+
+namespace weft::apps {
+
+StepCost EmulatedSteps::measure(const ShardingModel& model, double flops_per_second) {
+  mesh::PipelineExecutorOptions options;
+  options.device.kind = DeviceKind::kEmulated;
+  options.device.flops_per_second = flops_per_second;
+  options.replan_for_network = false;
+  options.conditions = model.conditions;
+  mesh::PipelineExecutor group(cluster_.cluster(), model.layout, model.graphs,
+                               encode(model.batches), options);
+  StepCost result;
+  result.forecast = forecast_seconds(group.plan(), flops_per_second);
+  result.received = received_bytes(group.plan());
+  take_step(group);
+  std::vector<double> seconds;
+  const double before = interface_bytes();
+  for (int i = 0; i < steps_; ++i) seconds.push_back(take_step(group));
+  const double mean = (interface_bytes() - before) / steps_;
+  result.seconds = median(std::move(seconds));
+  // The first program runs on host0.
+  result.interface_ratio = mean / received_bytes(group.plan().train.programs.front());
+  return result;
+}
+
+double EmulatedSteps::take_step(mesh::PipelineExecutor& group) {
+  if (stop_.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
+  mesh::StepRequest request;
+  request.program = mesh::kTrainProgram;
+  request.step = ++step_;
+  request.optimizer.number = static_cast<std::int64_t>(step_);
+  request.optimizer.learning_rate = 1e-4;
+  request.optimizer.clip_norm = 1;
+  return group.run(request).seconds;
+}
+
+double EmulatedSteps::interface_bytes() const {
+  return cluster_.test_hosts() == nullptr
+             ? 0
+             : static_cast<double>(cluster_.test_hosts()->bytes_received(0, 0));
+}
+
+}  // namespace weft::apps

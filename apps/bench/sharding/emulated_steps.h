@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+
+#include "apps/bench/sharding/sharding_case.h"
+#include "apps/bench/test_cluster.h"
+#include "mesh/executor/pipeline_executor.h"
+
+namespace weft::apps {
+
+/// Result of one step of a model.
+struct StepCost {
+  double seconds = 0;          ///< Median of measured steps.
+  double forecast = 0;         ///< Seconds by playing the programs.
+  double received = 0;         ///< Bytes that the busiest receiving device receives.
+  double interface_ratio = 0;  ///< Bytes received by host0's interface over its program's.
+};
+
+/// Measures training steps of models whose devices are emulated: they compute nothing, take the
+/// time that the model's FLOPs need, and send real bytes over the cluster's links.
+class EmulatedSteps {
+ public:
+  /// Measures `steps` steps of each model, after one that warms up. Throws Error(kCancelled) once
+  /// `stop` is requested. Borrows the cluster.
+  EmulatedSteps(TestCluster& cluster, int steps, std::stop_token stop)
+      : cluster_(cluster), steps_(steps), stop_(std::move(stop)) {}
+
+  /// `flops_per_second`: speed of a device; 0: computing takes no time.
+  StepCost measure(const ShardingModel& model, double flops_per_second);
+
+ private:
+  double take_step(mesh::PipelineExecutor& group);
+  /// Returns the bytes that host0's interface has received so far; 0 on loopback.
+  double interface_bytes() const;
+
+  TestCluster& cluster_;
+  const int steps_;
+  const std::stop_token stop_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace weft::apps
