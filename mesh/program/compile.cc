@@ -289,7 +289,8 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   const std::vector<Lane> lanes =
       plan_lanes(partition, schedule, actors, ActionHistory(schedule, data, order), order);
   std::map<transfer::DeviceId, Emitter> emitters;
-  const CompileInputs inputs{partition, schedule, actors, compiled.edges, lanes, topology, options};
+  const CompileInputs inputs{partition, schedule, actors, compiled.edges, lanes, compiled.terms,
+                             topology, options};
   BuffersOfMeshes buffers;
   MeshCompilers compilers;
   for (const MeshId mesh : partition.meshes.ids())
@@ -302,7 +303,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   }
   if (training) {
     compiled.norms = plan_norms(devices, partition.graph.parameters().size(), topology);
-    for (auto& compiler : compilers) compiler->emit_gradients(compiled.terms);
+    for (auto& compiler : compilers) compiler->emit_gradients();
   }
   for (const MeshId mesh : partition.meshes.ids()) {
     if (partition.spans(mesh)) continue;

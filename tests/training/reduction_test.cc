@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "mesh/runtime/in_process_training.h"
@@ -114,6 +117,47 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
   EXPECT_EQ(started_in, "3REDUCE_GRAD");
   EXPECT_GT(computed, 10);
   EXPECT_EQ(action, "0OPT");
+}
+
+/// Returns the number of ops that run while a transfer is under way.
+int runs_during(const mesh::Program& program, const std::string& transfer) {
+  std::optional<std::uint32_t> handle;
+  int runs = 0;
+  for (const mesh::Instruction& instruction : program.instructions) {
+    const auto* start = std::get_if<mesh::Start>(&instruction);
+    if (start != nullptr && program.transfers[start->transfer].name == transfer)
+      handle = start->handle;
+    if (handle && std::holds_alternative<mesh::Run>(instruction)) ++runs;
+    if (const auto* wait = std::get_if<mesh::Wait>(&instruction);
+        wait != nullptr && wait->handle == handle)
+      return runs;
+  }
+  ADD_FAILURE() << "'" << transfer << "' is not in the program";
+  return runs;
+}
+
+TEST(Reduction, OfAllLayersButTheLastIsUnderWayDuringTheBackward) {
+  const mesh::TrainingPlan plan = data_parallel_plan(mesh::make_schedule("1f1b", 2, kMicrobatches));
+  const mesh::Program& program = plan.train.programs[0];  // stage 0: the embedding and two layers
+  std::vector<int> runs;
+  for (const mesh::Transfer& transfer : program.transfers)
+    if (transfer.kind == mesh::TransferPurpose::kAllReduce)
+      runs.push_back(runs_during(program, transfer.name));
+  ASSERT_EQ(runs.size(), 2u) << "one bucket per layer";
+  EXPECT_TRUE(std::is_sorted(runs.rbegin(), runs.rend()));
+  EXPECT_EQ(runs.back(), 0);
+  EXPECT_GT(runs[runs.size() - 2], 0);
+}
+
+// With one device per mesh, no reduction comes before.
+TEST(Reduction, ATermOfASharedParameterTravelsDuringTheLastBackward) {
+  mesh::ParallelConfig layout = layout_of(Case{"two", {{1, 1}, {1, 1}}, {2, 2}, true}, "1f1b",
+                                          transfer::ReshardAlgorithm::kWeft);
+  const mesh::TrainingPlan plan = mesh::make_training_plan(
+      layout, small_gpt(4, true), places_of(Case{"two", {{1, 1}, {1, 1}}, {2, 2}, true}));
+  const std::string term = "gradient of embedding mesh1->mesh0";
+  EXPECT_GT(runs_during(plan.train.programs[1], term), 10) << "the sender";
+  EXPECT_GT(runs_during(plan.train.programs[0], term), 10) << "the receiver";
 }
 
 TEST(Reduction, InATraceUpdatesStandBehindAllElse) {

@@ -38,8 +38,8 @@ Op op_at(const MeshView& mesh, const ComputeStep& step, int rank) {
 
 ActionEmitter::ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
                              const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
-                             GradientReduction& reduction, MeshEdges& edges,
-                             const CompileOptions& options)
+                             GradientReduction& reduction, GradientTerms& terms,
+                             MeshEdges& edges, const CompileOptions& options)
     : mesh_(mesh),
       emitters_(emitters),
       schedule_(schedule),
@@ -47,6 +47,7 @@ ActionEmitter::ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const 
       buffers_(buffers),
       sums_(sums),
       reduction_(reduction),
+      terms_(terms),
       edges_(edges),
       options_(options) {
   add_move_transfers();
@@ -92,6 +93,9 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
   if (action.kind == ActionKind::kReduceGrad) reduction_.start(*stage);
+  if (!mesh_.spans() && action.microbatch + 1 == schedule_.microbatches &&
+      !runs_pass(action.kind, Pass::kForward))
+    terms_.start_receipts();
   const ActionScope scope{action.microbatch, emitters_.ranks_of(place.actor)};
   const std::vector<ActionStep> steps = steps_.of(*stage, action.kind);
   double all = 0, done = 0;
@@ -103,10 +107,15 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
     done += nominal_seconds_of(one);
     between(all > 0 ? done / all : 0);
   }
-  reduction_.start_complete();
+  start_complete();
   if (!runs_pass(action.kind, Pass::kForward)) return;
   for (const LocalId id : steps_.dropped(*stage))
     for (const int rank : scope.ranks) buffers_.drop_instance(id, scope.microbatch, rank);
+}
+
+void ActionEmitter::start_complete() {
+  reduction_.start_complete();
+  if (!mesh_.spans()) terms_.send_complete();
 }
 
 double ActionEmitter::nominal_seconds_of(const ActionStep& one) const {
@@ -124,8 +133,7 @@ void ActionEmitter::emit_deferred_scores(int actor, int microbatch) {
 void ActionEmitter::emit_step(const ActionStep& one, const ActionScope& scope) {
   const Step& step = mesh_.part().steps[one.step];
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
-    if (!can_end_fusion(mesh_.partition().graph.node(compute->node).op.kind))
-      reduction_.start_complete();
+    if (!can_end_fusion(mesh_.partition().graph.node(compute->node).op.kind)) start_complete();
     emit_compute(*compute, one.round, scope);
   } else {
     emit_move(one.step, one.round, scope);

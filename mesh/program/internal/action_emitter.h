@@ -8,6 +8,7 @@
 
 #include "mesh/program/internal/action_steps.h"
 #include "mesh/program/internal/gradient_reduction.h"
+#include "mesh/program/internal/gradient_terms.h"
 #include "mesh/program/internal/mesh_edges.h"
 
 namespace weft::mesh {
@@ -22,7 +23,8 @@ class ActionEmitter {
   /// Adds the transfers of moves and the losses to the programs. Borrows all arguments.
   ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
                 const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
-                GradientReduction& reduction, MeshEdges& edges, const CompileOptions& options);
+                GradientReduction& reduction, GradientTerms& terms, MeshEdges& edges,
+                const CompileOptions& options);
 
   /// Called after each step of an action, with the share of the action's time that has passed.
   using Between = std::function<void(double done)>;
@@ -44,6 +46,8 @@ class ActionEmitter {
   std::optional<StageId> stage_here(const Action& action) const;
   double nominal_seconds_of(const ActionStep& one) const;
 
+  /// Starts the reductions and sends of complete gradients.
+  void start_complete();
   void emit_step(const ActionStep& one, const ActionScope& scope);
   void emit_compute(const ComputeStep& step, Round round, const ActionScope& scope);
   std::vector<std::uint32_t> inputs_of_op(const ComputeStep& step, int microbatch, int rank);
@@ -59,6 +63,7 @@ class ActionEmitter {
   MeshBuffers& buffers_;
   GradientSums& sums_;
   GradientReduction& reduction_;
+  GradientTerms& terms_;
   MeshEdges& edges_;
   const CompileOptions& options_;
   /// Index into Program::transfers, by step and rank; empty for steps without communication.

@@ -119,7 +119,7 @@ void GradientReduction::start_bucket(std::size_t index, int microbatch, int duri
   else all_reduce(bucket, during);
 }
 
-void GradientReduction::all_reduce(const Bucket& bucket, int during) {
+void GradientReduction::all_reduce(Bucket& bucket, int during) {
   const GradientSum &first = sums_.sums()[bucket.what->sums.front()],
                     &last = sums_.sums()[bucket.what->sums.back()];
   const std::uint64_t end = last.offset + mesh_.local_type(last.term.gradient, 0).bytes();
@@ -131,14 +131,15 @@ void GradientReduction::all_reduce(const Bucket& bucket, int during) {
     sums.push_back(emitters_[rank].add_persistent_buffer(
         emitters_[rank].persistent(block.name, block.bytes), first.offset, type));
   }
-  all_reduce(bucket.what->name, type, bucket.what->group.axes, sums, during);
+  bucket.all_reduces =
+      all_reduce(bucket.what->name, type, bucket.what->group.axes, sums, during);
 }
 
-void GradientReduction::all_reduce(const std::string& name, const TensorType& type,
+GradientReduction::ByRank GradientReduction::all_reduce(const std::string& name, const TensorType& type,
                                    const std::vector<int>& axes, const ByRank& sums, int during) {
   const ByRank transfers = emitters_.add_transfers(
       name, TransferPurpose::kAllReduce, plan_all_reduce(type, axes, mesh_.mesh(), topology_));
-  start_transfers(transfers, during, sums, sums);
+  return start_transfers(transfers, during, sums, sums);
 }
 
 void GradientReduction::reduce_scatter(std::size_t index, int microbatch, int during) {
@@ -221,7 +222,7 @@ std::uint32_t GradientReduction::ordered_gradients(const Bucket& bucket, int ran
 void GradientReduction::end_oldest(int during) {
   const InFlight ended = std::move(in_flight_.front());
   in_flight_.pop_front();
-  const Bucket& bucket = buckets_[ended.bucket];
+  Bucket& bucket = buckets_[ended.bucket];
   bytes_in_flight_ -= bytes_of(bucket);
   for (const int rank : emitters_.all_ranks()) {
     emitters_[rank].wait(ended.handles[rank]);
@@ -235,8 +236,9 @@ void GradientReduction::end_oldest(int during) {
     if (std::ranges::find(bucket.what->group.scattered, axis) == bucket.what->group.scattered.end())
       rest.push_back(axis);
   if (!rest.empty())
-    all_reduce("all-reduce " + bucket.what->name, {DType::kF32, {bucket.elements}}, rest,
-               bucket.results, during);
+    bucket.all_reduces =
+        all_reduce("all-reduce " + bucket.what->name, {DType::kF32, {bucket.elements}}, rest,
+                   bucket.results, during);
 }
 
 GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& transfers,
@@ -249,6 +251,17 @@ GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& trans
     if (lowering_ == Lowering::kSafe) emitters_[rank].wait(handles.back());
   }
   return handles;
+}
+
+void GradientReduction::end(std::size_t sum) {
+  if (!reduces(sum)) return;
+  const std::size_t index = bucket_of_[sum];
+  if (!buckets_[index].is_over)
+    start_bucket(index, sums_.microbatches() - 1, kNoMicrobatch);
+  while (std::ranges::find(in_flight_, index, &InFlight::bucket) != in_flight_.end())
+    end_oldest(kNoMicrobatch);
+  for (std::size_t r = 0; r < buckets_[index].all_reduces.size(); ++r)
+    emitters_[r].wait(buckets_[index].all_reduces[r]);
 }
 
 void GradientReduction::finish() {

@@ -42,8 +42,13 @@ class GradientReduction {
   void start_complete();
   /// Starts the held reductions of a stage. Call after its last microbatch.
   void start(StageId stage);
+  /// Waits for the reduction of a sum. Starts it if necessary.
+  void end(std::size_t sum);
   /// Starts the remaining reductions, and waits for all.
   void finish();
+  /// Returns whether the sum has its terms of all microbatches.
+  bool is_complete(std::size_t sum) const { return terms_[sum] == sums_.microbatches(); }
+  bool reduces(std::size_t sum) const { return bucket_of_[sum] < buckets_.size(); }
   /// Returns the buffers of a whole sum, by rank, after finish(): in the parameter's spec if
   /// is_scattered(), else in the gradient's spec.
   const std::vector<std::uint32_t>& whole(std::size_t sum) const {
@@ -65,6 +70,7 @@ class GradientReduction {
     std::vector<ByRank> gradients;  ///< Buffers of the next reduction's gradients, by sum.
     ByRank transfers;               ///< Made on first use.
     ByRank results;                 ///< Sums of the device's parts, if reduce-scattered.
+    ByRank all_reduces;             ///< Handles of the all-reduce of the sums or the results.
   };
   /// A started reduce-scatter.
   struct InFlight {
@@ -80,10 +86,10 @@ class GradientReduction {
   /// `microbatch`: the last one whose terms are added. `during`: the microbatch of the action that
   /// starts transfers; kNoMicrobatch for an action of the whole step.
   void start_bucket(std::size_t index, int microbatch, int during);
-  void all_reduce(const Bucket& bucket, int during);
-  /// Sums buffers of type `type` over the axes, in place.
-  void all_reduce(const std::string& name, const TensorType& type, const std::vector<int>& axes,
-                  const ByRank& sums, int during);
+  void all_reduce(Bucket& bucket, int during);
+  /// Sums buffers of type `type` over the axes, in place. Returns the transfers' handles by rank.
+  ByRank all_reduce(const std::string& name, const TensorType& type, const std::vector<int>& axes,
+                    const ByRank& sums, int during);
   void reduce_scatter(std::size_t index, int microbatch, int during);
   /// Adds the transfers and the parts of the sums on each device.
   void prepare_scatter(Bucket& bucket);

@@ -11,16 +11,41 @@
 namespace weft::mesh {
 
 GradientTerms::GradientTerms(MeshView mesh, const MeshEmitters& emitters, const GradientSums& sums,
-                             const GradientReduction& reduction)
-    : mesh_(mesh), emitters_(emitters), terms_(mesh.part().parameters.size()) {
-  for (std::size_t i = 0; i < sums.sums().size(); ++i) {
-    const GradientSum& sum = sums.sums()[i];
-    Spec spec = mesh.local(sum.term.gradient).spec;
-    spec.partial.clear();
-    const bool at_home =
-        reduction.is_scattered(i) || spec == mesh.local(sums.parameter_of(sum)).spec;
-    terms_[sum.parameter][sum.term.index] = at_home ? reduction.whole(i) : reshard(sum, spec);
-  }
+                             GradientReduction& reduction,
+                             const std::vector<TermTransfer>& transfers, Lowering lowering)
+    : mesh_(mesh),
+      emitters_(emitters),
+      sums_(sums),
+      reduction_(reduction),
+      transfers_(transfers),
+      lowering_(lowering),
+      is_started_(transfers.size(), false),
+      terms_(mesh.part().parameters.size()) {
+  for (const TermTransfer& transfer : transfers)
+    is_mine_.push_back(transfer.from_mesh == mesh.id() || transfer.to_mesh == mesh.id());
+}
+
+bool GradientTerms::is_at_home(std::size_t sum) const {
+  const GradientSum& one = sums_.sums()[sum];
+  Spec spec = mesh_.local(one.term.gradient).spec;
+  spec.partial.clear();
+  return reduction_.is_scattered(sum) || spec == mesh_.local(sums_.parameter_of(one)).spec;
+}
+
+std::size_t GradientTerms::parameter_of(const TermTransfer& transfer) const {
+  const auto& parameters = mesh_.part().parameters;
+  return std::ranges::find(parameters, transfer.parameter, &LocalParameter::parameter) -
+         parameters.begin();
+}
+
+std::size_t GradientTerms::sum_of(const TermTransfer& transfer) const {
+  const std::size_t parameter = parameter_of(transfer);
+  return std::ranges::find_if(sums_.sums(),
+                              [&](const GradientSum& sum) {
+                                return sum.parameter == parameter &&
+                                       sum.term.index == transfer.term;
+                              }) -
+         sums_.sums().begin();
 }
 
 const std::string& GradientTerms::name_of(std::size_t parameter) const {
@@ -63,17 +88,54 @@ GradientTerms::Buffers GradientTerms::reshard(const GradientSum& sum, const Spec
   return buffers;
 }
 
-void GradientTerms::exchange(const std::vector<TermTransfer>& transfers, Lowering lowering) {
-  for (const TermTransfer& transfer : transfers)
-    if (transfer.from_mesh == mesh_.id() || transfer.to_mesh == mesh_.id())
-      exchange_term(transfer, lowering);
+void GradientTerms::add_own_term(std::size_t index) {
+  const GradientSum& sum = sums_.sums()[index];
+  Buffers& term = terms_[sum.parameter][sum.term.index];
+  if (!term.empty()) return;
+  Spec spec = mesh_.local(sum.term.gradient).spec;
+  spec.partial.clear();
+  term = is_at_home(index) ? reduction_.whole(index) : reshard(sum, spec);
 }
 
-void GradientTerms::exchange_term(const TermTransfer& transfer, Lowering lowering) {
-  const bool sends = transfer.from_mesh == mesh_.id();
-  const auto& parameters = mesh_.part().parameters;
-  const auto at = std::ranges::find(parameters, transfer.parameter, &LocalParameter::parameter);
-  const std::size_t parameter = at - parameters.begin();
+void GradientTerms::start_receipts() {
+  if (lowering_ == Lowering::kSafe) return;
+  for (std::size_t i = 0; i < transfers_.size(); ++i)
+    if (is_mine_[i] && !sends(transfers_[i])) start(i);
+}
+
+void GradientTerms::send_complete() {
+  if (lowering_ == Lowering::kSafe) return;
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    if (!is_mine_[i] || !sends(transfers_[i]) || is_started_[i]) continue;
+    const std::size_t sum = sum_of(transfers_[i]);
+    if (!reduction_.is_complete(sum) || reduction_.reduces(sum) || !is_at_home(sum)) continue;
+    add_own_term(sum);
+    start(i);
+  }
+}
+
+void GradientTerms::finish() {
+  if (lowering_ != Lowering::kSafe) {
+    // Others wait for these.
+    for (std::size_t i = 0; i < transfers_.size(); ++i) {
+      if (!is_mine_[i] || !sends(transfers_[i]) || is_started_[i]) continue;
+      const std::size_t sum = sum_of(transfers_[i]);
+      reduction_.end(sum);
+      add_own_term(sum);
+      start(i);
+    }
+  }
+  reduction_.finish();
+  for (std::size_t sum = 0; sum < sums_.sums().size(); ++sum) add_own_term(sum);
+  for (std::size_t i = 0; i < transfers_.size(); ++i)
+    if (is_mine_[i]) start(i);
+}
+
+void GradientTerms::start(std::size_t index) {
+  if (is_started_[index]) return;
+  is_started_[index] = true;
+  const TermTransfer& transfer = transfers_[index];
+  const std::size_t parameter = parameter_of(transfer);
   const auto& meshes = mesh_.partition().meshes;
   const std::string name =
       fmt::format("gradient of {} {}->{}", name_of(parameter), meshes[transfer.from_mesh].name(),
@@ -81,8 +143,8 @@ void GradientTerms::exchange_term(const TermTransfer& transfer, Lowering lowerin
   Buffers& buffers = terms_[parameter][transfer.term];
   for (const int rank : emitters_.all_ranks()) {
     Emitter& emitter = emitters_[rank];
-    if (!sends) {
-      const TensorType type = mesh_.state_type(at->value, rank);
+    if (!sends(transfer)) {
+      const TensorType type = mesh_.state_type(mesh_.part().parameters[parameter].value, rank);
       const std::int32_t block =
           emitter.persistent(block_of(parameter, transfer.term), type.bytes());
       buffers.push_back(emitter.add_persistent_buffer(block, 0, type));
@@ -93,8 +155,9 @@ void GradientTerms::exchange_term(const TermTransfer& transfer, Lowering lowerin
         emitter.add_transfer({name, TransferPurpose::kReshard, transfer.op, part});
     const std::optional<std::uint32_t> buffer = buffers[rank];
     const std::uint32_t handle =
-        emitter.start(added, -1, sends ? buffer : std::nullopt, sends ? std::nullopt : buffer);
-    if (lowering == Lowering::kSafe) emitter.wait(handle);
+        emitter.start(added, kNoMicrobatch, sends(transfer) ? buffer : std::nullopt,
+                      sends(transfer) ? std::nullopt : buffer);
+    if (lowering_ == Lowering::kSafe) emitter.wait(handle);
   }
 }
 

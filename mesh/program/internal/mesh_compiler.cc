@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 
-#include "mesh/program/internal/gradient_terms.h"
 #include "mesh/program/parameter_blocks.h"
 
 namespace weft::mesh {
@@ -43,15 +42,14 @@ MeshCompiler::MeshCompiler(const CompileInputs& inputs, MeshId id, TransferNumbe
       sums(mesh, emitters, sent_values(id, inputs.edges), inputs.schedule.microbatches,
            inputs.topology, inputs.options.network),
       reduction(mesh, emitters, sums, inputs.topology, lowering, reduced_stages(inputs.schedule)),
+      terms(mesh, emitters, sums, reduction, inputs.terms, lowering),
       edges(mesh, emitters, all_buffers, inputs.edges, inputs.lanes, inputs.options),
       steps(mesh, inputs.schedule, emitters.actor_of(0), inputs.options.recompute),
-      actions(mesh, emitters, inputs.schedule, steps, buffers, sums, reduction, edges,
+      actions(mesh, emitters, inputs.schedule, steps, buffers, sums, reduction, terms, edges,
               inputs.options) {}
 
-void MeshCompiler::emit_gradients(const std::vector<TermTransfer>& transfers) {
-  reduction.finish();
-  GradientTerms terms(mesh, emitters, sums, reduction);
-  terms.exchange(transfers, lowering);
+void MeshCompiler::emit_gradients() {
+  terms.finish();
   const std::vector<std::vector<std::uint32_t>> gradients = terms.add_up();
   const auto& parameters = mesh.part().parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

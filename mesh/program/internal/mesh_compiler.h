@@ -7,6 +7,7 @@
 #include "mesh/program/internal/action_steps.h"
 #include "mesh/program/internal/gradient_reduction.h"
 #include "mesh/program/internal/gradient_sums.h"
+#include "mesh/program/internal/gradient_terms.h"
 #include "mesh/program/internal/mesh_buffers.h"
 #include "mesh/program/internal/mesh_edges.h"
 #include "mesh/program/internal/mesh_emitters.h"
@@ -21,6 +22,7 @@ struct CompileInputs {
   const ActorsOfMeshes& actors;
   const std::vector<PlannedEdge>& edges;
   const std::vector<Lane>& lanes;  ///< Lanes by edge.
+  const std::vector<TermTransfer>& terms;
   const transfer::Topology& topology;
   const CompileOptions& options;
 };
@@ -30,7 +32,7 @@ struct CompileInputs {
 ///
 ///   actions ─► steps                      steps that an action runs
 ///      │  ├───► edges ──► buffers         values of the microbatches
-///      │  └───► reduction ─► sums         gradients
+///      │  └───► terms ─► reduction ─► sums   gradients
 ///      └──────► sums, buffers
 ///   all ──────► emitters                  programs
 ///
@@ -40,9 +42,9 @@ struct MeshCompiler {
   MeshCompiler(const CompileInputs& inputs, MeshId id, TransferNumbers& numbers,
                std::map<transfer::DeviceId, Emitter>& all_emitters, BuffersOfMeshes& all_buffers);
 
-  /// Emits the reduction of gradients, the exchange of terms of shared parameters and the
-  /// parameters of the update, at the end of a training step.
-  void emit_gradients(const std::vector<TermTransfer>& terms);
+  /// Emits the rest of the reduction of gradients and of the exchange of terms of shared
+  /// parameters, and the parameters of the update, at the end of a training step.
+  void emit_gradients();
 
   const MeshView mesh;
   const Lowering lowering;
@@ -50,6 +52,7 @@ struct MeshCompiler {
   MeshBuffers& buffers;
   GradientSums sums;
   GradientReduction reduction;
+  GradientTerms terms;
   MeshEdges edges;
   const ActionSteps steps;
   ActionEmitter actions;
