@@ -131,14 +131,18 @@ void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Trai
       add(type.shape, type.dtype, move->move,
           part.locals[move->output].once_per_step ? 1 : plan.layout.microbatches);
     }
-    // Adds gradients that have no home; they move in buckets, once per step.
+    // Gradients move in buckets: once per step, or in every microbatch if devices keep only parts.
     for (const mesh::LocalParameter& parameter : part.parameters) {
       const mesh::LocalValue& home = part.locals[parameter.value];
       const Shape& shape = partition.graph.value(home.value).type.shape;
       for (const mesh::GradientTerm& term : parameter.terms)
         for (const mesh::Move& move :
              plan_moves(shape, part.locals[term.gradient].spec, home.spec, mesh))
-          add(shape, DType::kF32, move, 1);
+          add(shape, DType::kF32, move,
+              part.gather == mesh::GatherFrequency::kUse &&
+                      move.kind == mesh::MoveKind::kReduceScatter
+                  ? plan.layout.microbatches
+                  : 1);
     }
   }
 }

@@ -66,8 +66,8 @@ std::vector<Fusion> find_fusions(std::span<const ListedOp> list, const ListedTen
 /// unchanged.
 OpKind unfused_kind(OpKind kind);
 
-/// Returns whether an op of this kind can be the last one that a fused op replaces. If not, no
-/// fusion moves ops that stand before it behind it.
+/// Returns whether an op of this kind can be the last one that a fused op replaces. The others that
+/// it replaces usually stand right before it.
 bool can_end_fusion(OpKind kind);
 
 }  // namespace weft

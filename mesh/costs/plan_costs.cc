@@ -107,11 +107,11 @@ class PlanCosts {
   }
 
   /// Adds the seconds in which the stage's gradients are reduced that are partial over axes of its
-  /// mesh. A reduction can start when the last backward has computed the gradient of a layer.
+  /// mesh.
   void add_reduction(StageId stage, StageCosts& costs) const {
     const MeshPartition& part = partition_.per_mesh[mesh_of(stage)];
     std::map<std::vector<int>, double> bytes;
-    std::set<int> layers;
+    std::map<int, double> layers;  // Bytes by block: the backward reduces that of the first last.
     for (const LocalParameter& parameter : part.parameters) {
       for (const GradientTerm& term : parameter.terms) {
         const LocalValue& gradient = part.locals[term.gradient];
@@ -119,20 +119,28 @@ class PlanCosts {
         if (!producer || partition_.stage_of_node[*producer] != stage ||
             !gradient.spec.is_partial())
           continue;
-        // A reduce-scatter takes half of the time of an all-reduce.
-        const double times = part.locals[parameter.value].spec.dims == gradient.spec.dims ? 1 : 0.5;
-        bytes[gradient.spec.partial] +=
-            times * local_bytes(partition_, mesh_of(stage), term.gradient);
-        layers.insert(partition_.graph.node(*producer).block);
+        double times = 1;
+        if (part.locals[parameter.value].spec.dims != gradient.spec.dims) {
+          if (part.gather == GatherFrequency::kUse)
+            costs.reduced_microbatches = plan_.layout.microbatches;
+          // A reduce-scatter takes half of the time of an all-reduce.
+          times = 0.5 * costs.reduced_microbatches;
+        }
+        const double moved = times * local_bytes(partition_, mesh_of(stage), term.gradient);
+        bytes[gradient.spec.partial] += moved;
+        layers[partition_.graph.node(*producer).block] += moved;
       }
     }
-    for (const auto& [axes, all] : bytes) {
-      const TensorType type{DType::kF32, {static_cast<std::int64_t>(all / size_of(DType::kF32))}};
+    for (const auto& [axes, of_axes] : bytes) {
+      const TensorType type{DType::kF32,
+                            {static_cast<std::int64_t>(of_axes / size_of(DType::kF32))}};
       costs.reduce_grad += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
     }
     if (layers.empty()) return;
-    costs.late_reduction = std::max(costs.reduce_grad / static_cast<double>(layers.size()),
-                                    costs.reduce_grad - costs.input_grad - costs.weight_grad);
+    double all = 0;
+    for (const auto& [layer, of_layer] : layers) all += of_layer;
+    costs.reduced_layers = std::ssize(layers);
+    costs.last_layer_share = layers.begin()->second / all;
   }
 
   /// Adds an edge per tensor between meshes. A tensor and a gradient between the same stages share

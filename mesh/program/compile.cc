@@ -289,8 +289,8 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   const std::vector<Lane> lanes =
       plan_lanes(partition, schedule, actors, ActionHistory(schedule, data, order), order);
   std::map<transfer::DeviceId, Emitter> emitters;
-  const CompileInputs inputs{partition, schedule, actors, compiled.edges, lanes, compiled.terms,
-                             topology, options};
+  const CompileInputs inputs{partition, schedule,       actors,   compiled.edges,
+                             lanes,     compiled.terms, topology, options};
   BuffersOfMeshes buffers;
   MeshCompilers compilers;
   for (const MeshId mesh : partition.meshes.ids())
@@ -303,6 +303,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   }
   if (training) {
     compiled.norms = plan_norms(devices, partition.graph.parameters().size(), topology);
+    for (auto& [device, emitter] : emitters) emitter.end_actions();
     for (auto& compiler : compilers) compiler->emit_gradients();
   }
   for (const MeshId mesh : partition.meshes.ids()) {

@@ -83,6 +83,8 @@ std::uint32_t Emitter::index_of(const Op& op) {
 
 void Emitter::begin(const BeginAction& action) { append(action); }
 
+void Emitter::end_actions() { append(EndActions{}); }
+
 void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs,
                   std::vector<std::uint32_t> outputs, bool accumulate) {
   for (const std::uint32_t buffer : inputs) await_buffer(buffer);

@@ -35,6 +35,7 @@ class Emitter {
   void set_losses(std::uint32_t buffer) { program_.losses = buffer; }
 
   void begin(const BeginAction& action);
+  void end_actions();
   /// Emits waits for the transfers that fill the inputs, then the op.
   void run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
            bool accumulate);

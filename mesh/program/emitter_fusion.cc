@@ -24,8 +24,10 @@ BuffersByBlock buffers_by_block(const Program& program) {
 struct Touched {
   const Program& program;
   const BuffersByBlock& in_block;
+  const std::map<std::uint32_t, std::uint32_t>& viewed;  ///< Buffers in which views lie.
 
   ListedOp operator()(const BeginAction&) const { return {}; }
+  ListedOp operator()(const EndActions&) const { return {}; }
   ListedOp operator()(const Run& run) const {
     return {&program.ops[run.op], run.inputs, run.outputs, run.accumulate};
   }
@@ -42,12 +44,15 @@ struct Touched {
   }
   ListedOp operator()(const Norm& norm) const { return {nullptr, {}, {norm.destination}}; }
 
-  /// Returns the buffer, and all others in the same memory of a persistent block: a transfer may
-  /// move several tensors.
+  /// Returns the buffer, and others in the same memory: a transfer may move several tensors.
   std::vector<std::uint32_t> overlapping(std::int32_t buffer) const {
     std::vector<std::uint32_t> all{static_cast<std::uint32_t>(buffer)};
     const Buffer& moved = program.buffers[buffer];
-    if (moved.persistent < 0) return all;
+    if (moved.persistent < 0) {
+      if (const auto whole = viewed.find(all.front()); whole != viewed.end())
+        all.push_back(whole->second);
+      return all;
+    }
     for (const std::uint32_t other : in_block[moved.persistent]) {
       const Buffer& one = program.buffers[other];
       const bool overlaps = one.offset < moved.offset + moved.type.bytes() &&
@@ -69,7 +74,7 @@ void count_uses(const ListedOp& listed, Counts& uses) {
 
 void Emitter::fuse_runs() {
   const BuffersByBlock in_block = buffers_by_block(program_);
-  const Touched touched{program_, in_block};
+  const Touched touched{program_, in_block, viewed_};
   std::vector<std::size_t> uses(program_.buffers.size(), 0);
   for (const Instruction& instruction : program_.instructions)
     count_uses(std::visit(touched, instruction), uses);
@@ -95,7 +100,7 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end,
   list.reserve(end - begin);
   std::unordered_map<std::uint32_t, std::size_t> uses_here;
   for (std::size_t i = begin; i < end; ++i) {
-    list.push_back(std::visit(Touched{program_, in_block}, program_.instructions[i]));
+    list.push_back(std::visit(Touched{program_, in_block, viewed_}, program_.instructions[i]));
     count_uses(list.back(), uses_here);
   }
   const ListedTensors tensors{

@@ -68,6 +68,7 @@ class MemoryCheck {
   };
 
   void visit(const BeginAction&) {}
+  void visit(const EndActions&) {}
   void visit(const Run& run) {
     for (const std::uint32_t input : run.inputs) read(input);
     for (const std::uint32_t output : run.outputs) write(output);

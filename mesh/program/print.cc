@@ -40,6 +40,7 @@ struct Printer {
     if (!added.empty()) text += " +=> " + operands(program, added);
     return text;
   }
+  std::string operator()(const EndActions&) const { return "end of the actions"; }
   std::string operator()(const Read& read) const {
     return fmt::format("    read '{}'{} of microbatch {} -> {}", program.inputs[read.input].name,
                        to_string(program.inputs[read.input].region), read.microbatch,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -123,6 +124,10 @@ struct BeginAction {
       weft::fields(&BeginAction::stage, &BeginAction::kind, &BeginAction::microbatch,
                    &BeginAction::resumes_action);
 };
+/// Ends the last action: what follows is work of the whole step.
+struct EndActions {
+  static constexpr std::tuple<> fields = {};
+};
 /// Runs an op on buffers.
 struct Run {
   std::uint32_t op = 0;  ///< Index into Program::ops.
@@ -156,7 +161,7 @@ struct Wait {
   std::uint32_t handle = 0;
   static constexpr auto fields = weft::fields(&Wait::handle);
 };
-/// Adds a gradient that other ops also read to its accumulator.
+/// Adds a gradient that other ops also read, or a device's part of a reduced one, to its sum.
 struct Accumulate {
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
@@ -176,7 +181,8 @@ struct Update {
   static constexpr auto fields = weft::fields(&Update::norms);
 };
 
-using Instruction = std::variant<BeginAction, Run, Read, Start, Wait, Accumulate, Norm, Update>;
+using Instruction =
+    std::variant<BeginAction, EndActions, Run, Read, Start, Wait, Accumulate, Norm, Update>;
 
 /// All instructions of one device for one step, fixed before the first step. Result of compilation.
 /// A value.

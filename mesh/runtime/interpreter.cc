@@ -156,6 +156,11 @@ bool Interpreter::execute(const BeginAction& begin) {
   return true;
 }
 
+bool Interpreter::execute(const EndActions&) {
+  device_->record_mark({Mark::Kind::kEndActions});
+  return true;
+}
+
 bool Interpreter::execute(const Read& read) {
   const DataInput& input = program_.inputs[read.input];
   device_->fill(bytes(tensors_[read.buffer]), [&](std::span<std::byte> out) {
@@ -187,7 +192,6 @@ bool Interpreter::execute(const Start& start) {
                                    bytes_of(start.destination, transfer.destination_bytes())))
     return false;
   start_of_handle_[start.handle] = &start;
-  if (start.microbatch < 0) device_->record_mark({Mark::Kind::kEndActions});
   return true;
 }
 

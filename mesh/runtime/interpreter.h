@@ -97,6 +97,7 @@ class Interpreter final {
   Progress finish_device_work();
   // Each returns false if it must be called again after `wake`.
   bool execute(const BeginAction& begin);
+  bool execute(const EndActions& end);
   bool execute(const Run& run);
   bool execute(const Read& read);
   bool execute(const Start& start);

@@ -57,7 +57,6 @@ bool Interpreter::execute(const Norm& norm) {
     gradients.emplace_back(tensors_[parameter.gradient].as<float>());
     parameters.push_back(parameter.index);
   }
-  if (!device_->squares_queued()) device_->record_mark({Mark::Kind::kEndActions});
   const auto squares = device_->sums_of_squares(gradients);
   if (!squares) return false;
   const auto row = tensors_[norm.destination].as<double>();

@@ -6,6 +6,15 @@
 
 namespace weft::mesh {
 
+double late_reduction(const StageCosts& stage) {
+  const int microbatches = stage.reduced_microbatches;
+  const double parts = static_cast<double>(stage.reduced_layers) * microbatches;
+  // The first part starts when the first layer's gradient is complete.
+  const double hidden = microbatches * (stage.input_grad + stage.weight_grad) * (parts - 1) / parts;
+  return std::max(stage.reduce_grad * stage.last_layer_share / microbatches,
+                  stage.reduce_grad - hidden);
+}
+
 std::vector<StageEdge> ScheduleCosts::stage_edges() const {
   std::vector<StageEdge> result;
   for (const EdgeCosts& one : edges) result.push_back(one.edge);
@@ -57,10 +66,9 @@ ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value :
-         {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
-          &share.reduce_grad, &share.late_reduction, &share.optimizer, &share.activations,
-          &share.for_weight_grad, &share.retained_for_recompute}) {
+    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
+                          &share.reduce_grad, &share.optimizer, &share.activations,
+                          &share.for_weight_grad, &share.retained_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), chunks, share);

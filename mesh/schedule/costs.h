@@ -21,9 +21,12 @@ struct StageCosts {
   double vocabulary_scores = 0, vocabulary_grads = 0;
   double input_forward = 0, input_backward = 0;
   double reduce_grad = 0;  ///< Time of REDUCE_GRAD, once per step; overlaps computation.
-  /// Part of this time that is left after the last weight gradient without a REDUCE_GRAD, when the
-  /// reduction of a layer starts as soon as its gradient is complete.
-  double late_reduction = 0;
+  /// Layers whose parts of this reduction start one after the other, without a REDUCE_GRAD in the
+  /// schedule: each when its gradient is complete. See late_reduction().
+  int reduced_layers = 1;
+  double last_layer_share = 1;  ///< Share of the reduction that the last of these parts has.
+  /// Last microbatches during which these parts start: 1, or all if each is reduced by itself.
+  int reduced_microbatches = 1;
   double optimizer = 0;  ///< Time of OPT, once per step.
   /// Memory that F takes; freed when the input gradient ends, ...
   double activations = 1;
@@ -47,6 +50,10 @@ struct StageCosts {
   /// actor until stage 0's forward ends. Another is held from stage 0's input gradient to IB.
   double embedded_held = 0;
 };
+
+/// Returns the time that a stage's reduction takes after the last weight gradient, without a
+/// REDUCE_GRAD: at least that of its last part. A stage with one layer starts after its B.
+double late_reduction(const StageCosts& stage);
 
 /// Points within actions at which an edge's tensor is computed and needed, in one direction. Points
 /// within a B are given as parts of its I and W, so that they stay valid when a stage's durations

@@ -120,7 +120,7 @@ class Reporter {
       const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, stage, kNoMicrobatch); };
       const StageCosts& own = costs_.stages[stage];
       if (lacks(ActionKind::kReduceGrad))
-        reduce[actor] += options_.blocking ? own.reduce_grad : own.late_reduction;
+        reduce[actor] += options_.blocking ? own.reduce_grad : late_reduction(own);
       if (lacks(ActionKind::kOptimizer)) optimizer[actor] += own.optimizer;
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {

@@ -62,7 +62,7 @@ class Bounds {
       input_.push_back(costs_.dispatch_time + (stage.recomputes ? stage.recompute : 0) +
                        stage.input_grad);
       weight_.push_back(stage.weight_grad);
-      reduce_[actor_of(s)] += stage.late_reduction;
+      reduce_[actor_of(s)] += late_reduction(stage);
       optimizer[actor_of(s)] += stage.optimizer;
     }
     after_all_ = costs_.exchange + *std::ranges::max_element(optimizer);

@@ -27,7 +27,7 @@ SearchEvaluator::SearchEvaluator(const SearchRequest& request)
   for (std::size_t s = 0; s < stages; ++s) {
     const std::size_t actor = request.actor_of_stage[s];
     const StageCosts& costs = request.costs.stages[s];
-    reduce_[actor] += costs.late_reduction;
+    reduce_[actor] += late_reduction(costs);
     optimizer[actor] += costs.optimizer;
     work_of_stages_[actor] +=
         request.microbatches * (costs.forward + costs.input_grad + costs.weight_grad +

@@ -10,8 +10,7 @@
 
 namespace weft::apps {
 
-/// Time of the gradient sums among replicas: all at the end of the step, or per stage after its
-/// last gradient.
+/// Time of the gradient sums among replicas: during the last backward, or at the end of the step.
 enum class Reductions : std::uint8_t { kEarly, kAtTheEnd };
 
 /// Configuration of a workload's transfers and schedule, compared with others in the benchmark.

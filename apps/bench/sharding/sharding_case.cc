@@ -80,8 +80,12 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
 
 double received_bytes(const mesh::Program& program) {
   std::uint64_t bytes = 0;
-  for (const mesh::Transfer& transfer : program.transfers)
+  for (const mesh::Instruction& instruction : program.instructions) {
+    const auto* start = std::get_if<mesh::Start>(&instruction);
+    if (start == nullptr) continue;
+    const mesh::Transfer& transfer = program.transfers[start->transfer];
     if (transfer.kind != mesh::TransferPurpose::kNorm) bytes += transfer.bytes_received();
+  }
   return static_cast<double>(bytes);
 }
 

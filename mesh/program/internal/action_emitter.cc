@@ -38,8 +38,8 @@ Op op_at(const MeshView& mesh, const ComputeStep& step, int rank) {
 
 ActionEmitter::ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
                              const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
-                             GradientReduction& reduction, GradientTerms& terms,
-                             MeshEdges& edges, const CompileOptions& options)
+                             GradientReduction& reduction, GradientTerms& terms, MeshEdges& edges,
+                             const CompileOptions& options)
     : mesh_(mesh),
       emitters_(emitters),
       schedule_(schedule),

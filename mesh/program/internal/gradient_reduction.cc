@@ -93,9 +93,13 @@ void GradientReduction::computed(LocalId value, int microbatch, MeshBuffers& buf
     }
     if (--bucket.missing > 0) continue;
     if (!is_last) bucket.missing = bucket.what->sums.size();
-    if (!is_last || !held_.contains(bucket.what->stage))
-      complete_.emplace_back(bucket_of_[sum], microbatch);
+    if (!is_last || !is_held(bucket)) complete_.emplace_back(bucket_of_[sum], microbatch);
   }
+}
+
+bool GradientReduction::is_held(const Bucket& bucket) const {
+  if (lowering_ == Lowering::kSafe && !bucket.at_once) return true;
+  return held_.contains(bucket.what->stage);
 }
 
 void GradientReduction::start_complete() {
@@ -131,12 +135,13 @@ void GradientReduction::all_reduce(Bucket& bucket, int during) {
     sums.push_back(emitters_[rank].add_persistent_buffer(
         emitters_[rank].persistent(block.name, block.bytes), first.offset, type));
   }
-  bucket.all_reduces =
-      all_reduce(bucket.what->name, type, bucket.what->group.axes, sums, during);
+  bucket.all_reduces = all_reduce(bucket.what->name, type, bucket.what->group.axes, sums, during);
 }
 
-GradientReduction::ByRank GradientReduction::all_reduce(const std::string& name, const TensorType& type,
-                                   const std::vector<int>& axes, const ByRank& sums, int during) {
+GradientReduction::ByRank GradientReduction::all_reduce(const std::string& name,
+                                                        const TensorType& type,
+                                                        const std::vector<int>& axes,
+                                                        const ByRank& sums, int during) {
   const ByRank transfers = emitters_.add_transfers(
       name, TransferPurpose::kAllReduce, plan_all_reduce(type, axes, mesh_.mesh(), topology_));
   return start_transfers(transfers, during, sums, sums);
@@ -236,9 +241,8 @@ void GradientReduction::end_oldest(int during) {
     if (std::ranges::find(bucket.what->group.scattered, axis) == bucket.what->group.scattered.end())
       rest.push_back(axis);
   if (!rest.empty())
-    bucket.all_reduces =
-        all_reduce("all-reduce " + bucket.what->name, {DType::kF32, {bucket.elements}}, rest,
-                   bucket.results, during);
+    bucket.all_reduces = all_reduce("all-reduce " + bucket.what->name,
+                                    {DType::kF32, {bucket.elements}}, rest, bucket.results, during);
 }
 
 GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& transfers,
@@ -256,8 +260,7 @@ GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& trans
 void GradientReduction::end(std::size_t sum) {
   if (!reduces(sum)) return;
   const std::size_t index = bucket_of_[sum];
-  if (!buckets_[index].is_over)
-    start_bucket(index, sums_.microbatches() - 1, kNoMicrobatch);
+  if (!buckets_[index].is_over) start_bucket(index, sums_.microbatches() - 1, kNoMicrobatch);
   while (std::ranges::find(in_flight_, index, &InFlight::bucket) != in_flight_.end())
     end_oldest(kNoMicrobatch);
   for (std::size_t r = 0; r < buckets_[index].all_reduces.size(); ++r)

@@ -37,8 +37,8 @@ class GradientReduction {
   /// it may complete buckets. Not for the spanning mesh, whose actors emit their actions one after
   /// the other: there finish() starts all.
   void computed(LocalId value, int microbatch, MeshBuffers& buffers);
-  /// Starts the reductions of complete buckets. Call where no fusion can move an op that computes
-  /// their gradients behind.
+  /// Starts the reductions of complete buckets. An op that computes their gradients cannot fuse
+  /// with later ones any more.
   void start_complete();
   /// Starts the held reductions of a stage. Call after its last microbatch.
   void start(StageId stage);
@@ -81,6 +81,9 @@ class GradientReduction {
   };
 
   void add_buckets();
+  /// Returns whether the last reduction starts only by start() or finish(). In safe mode, kept sums
+  /// are: an action may not block before it has sent its results.
+  bool is_held(const Bucket& bucket) const;
   bool is_scattered(const Bucket& bucket) const { return !bucket.what->group.scattered.empty(); }
   std::uint64_t bytes_of(const Bucket& bucket) const;
   /// `microbatch`: the last one whose terms are added. `during`: the microbatch of the action that

@@ -60,7 +60,6 @@ class DeviceQueue final {
   /// Calls `read` to fill host memory and queues the copy to `memory`. In host memory, `read` fills
   /// it directly.
   void fill(std::span<std::byte> memory, const std::function<void(std::span<std::byte>)>& read);
-  bool squares_queued() const { return squares_state_ != Squares::kNone; }
   /// Returns the sums of squares, or nothing while the device computes them. Then call it again
   /// after `wake`, with equal `tensors`.
   std::optional<std::span<const double>> sums_of_squares(

@@ -72,6 +72,7 @@ class Collector {
     add(std::move(found));
   }
   void operator()(const mesh::BeginAction&) {}
+  void operator()(const mesh::EndActions&) {}
   void operator()(const mesh::Start&) {}
   void operator()(const mesh::Wait&) {}
 

@@ -111,7 +111,7 @@ def train(arguments):
     forward = divide(model, arguments.kind, world)
     parameters = list(model.parameters())
     rows = arguments.batch if arguments.kind == "1d" else arguments.batch // world
-    own = slice(0, rows) if arguments.kind == "1d" else slice(rank * rows, (rank + 1) * rows)
+    mine = slice(0, rows) if arguments.kind == "1d" else slice(rank * rows, (rank + 1) * rows)
     # One for what is split and one for what is not: a fused one does not take both.
     optimizers = []
     for is_split in (False, True):
@@ -127,7 +127,7 @@ def train(arguments):
         dist.barrier()
         before, start = interface_bytes(interface)[0], time.monotonic()
         with loss_parallel() if arguments.kind == "1d" else contextlib.nullcontext():
-            loss = F.cross_entropy(forward(tokens[own]).flatten(0, 1), targets[own].flatten())
+            loss = F.cross_entropy(forward(tokens[mine]).flatten(0, 1), targets[mine].flatten())
             model.zero_grad(set_to_none=True)
             loss.backward()
         clip(parameters, arguments.kind)

@@ -117,6 +117,7 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   EXPECT_DOUBLE_EQ(stage.recompute, 3);
   // The two devices of stage 0 all-reduce their gradients.
   EXPECT_GT(stage.reduce_grad, 0);
+  EXPECT_EQ(stage.reduced_layers, 2);
   EXPECT_DOUBLE_EQ(costs.stages[1].reduce_grad, 0);
   EXPECT_FALSE(costs.stages[1].recomputes);
 }

@@ -180,6 +180,25 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
   }
 }
 
+// The simulator does not know the layers' own times: it takes equal parts of the reduction.
+TEST(PlayedPrograms, EndAboutWhenTheSimulatorSaysIfReductionsStartByThemselves) {
+  const int layers = 8;
+  for (const int microbatches : {1, 4}) {
+    for (const double link : {20, 60, 200}) {
+      const mesh::ParallelConfig layout = emulated_layout({2}, {{0, layers}}, "1f1b", microbatches);
+      const mesh::TrainingPlan plan =
+          emulated_plan(layout, emulated_model(std::vector<BlockSeconds>(layers, {1, 1, 1})), link);
+      mesh::ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
+      costs.nic_of_actor.clear();
+      const double step = mesh::simulate(mesh::make_schedule({"1f1b", 1, microbatches, 1, 0}),
+                                         costs, mesh::simulation_options_of(plan))
+                              .step_time;
+      EXPECT_NEAR(play(plan, as_the_simulator_sees_it(plan, costs)).step, step, 0.05 * step)
+          << microbatches << " microbatches, link " << link;
+    }
+  }
+}
+
 /// Plans two data-parallel meshes of two devices, each mesh on one host.
 mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
   mesh::ParallelConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);

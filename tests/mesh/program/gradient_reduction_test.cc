@@ -166,7 +166,7 @@ TEST_F(GradientReductionTest, AReductionThatTheScheduleNamesStartsThere) {
 
 TEST_F(GradientReductionTest, InSafeModeDevicesWaitAtOnce) {
   add_parameter({{{}, {1}}, {}}, {{{}, {1}}, {0}});
-  EXPECT_EQ(text(emit(2, {}, Lowering::kSafe)), "0: \n1: start wait \n-1: ");
+  EXPECT_EQ(text(emit(2, {}, Lowering::kSafe)), "0: \n1: \n-1: start wait ");
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
 }
 
 TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
-  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 9, .late_reduction = 4, .optimizer = 2});
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
   costs.exchange = 1;
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 6);
@@ -272,21 +272,20 @@ TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
 }
 
 TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
-  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .late_reduction = 3, .optimizer = 2});
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
   costs.exchange = 1;
   // Both stages are on one actor. 1B0 ends at 4, 0B0 at 6.
   const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"),
                  early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
-  EXPECT_DOUBLE_EQ(simulate(late, costs).step_time, 6 + 3 + 3 + 1 + 4);
-  EXPECT_DOUBLE_EQ(simulate(late, costs, {.blocking = true}).step_time, 6 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(late, costs).step_time, 6 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
-  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 4 + 4 + 3 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 4 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step_time, 6 + 4 + 4 + 1 + 4);
   // The reductions run one after the other, then the updates.
   const Schedule all = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,0OPT,1OPT\n");
   EXPECT_DOUBLE_EQ(simulate(all, costs).step_time, 4 + 4 + 4 + 4 + 1);
   costs.stages[1].reduce_grad = 1;
-  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 6 + 3 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step_time, 6 + 4 + 1 + 4);
 }
 
 TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {

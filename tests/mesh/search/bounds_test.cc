@@ -104,7 +104,7 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
                                  .input_grad = 0.2 + below(1),
                                  .weight_grad = below(1)};
       stage.for_weight_grad = round % 4 == 1 ? 0.5 : stage.activations;
-      stage.late_reduction = alike ? 0 : below(0.5);
+      stage.reduce_grad = alike ? 0 : below(0.5);
     }
     for (EdgeCosts& edge : request.costs.edges) {
       edge.forward = edge.backward = alike ? 0.5 * (round % 4) : below(1.5);

@@ -39,7 +39,7 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
     stage.recompute = 0.5;
     stage.recomputes = recomputes;
     stage.retained_for_recompute = 0.25;
-    stage.late_reduction = below(random, 1);
+    stage.reduce_grad = below(random, 1);
     stage.optimizer = below(random, 1);
   }
   request.costs.edges.push_back({{0, stages - 1, 0}, 0, 0});

@@ -186,7 +186,7 @@ TEST(SearchPlaced, PicksThePlacementOfTheShortestStep) {
     request.budget = 20'000;
     for (StageCosts& stage : request.costs.stages) {
       stage = {0.5 + upto(1), 0.5 + upto(1), 0.5 + upto(1)};
-      stage.late_reduction = upto(6);
+      stage.reduce_grad = upto(6);
       stage.optimizer = upto(2);
     }
     ScheduleCosts costs;

@@ -299,13 +299,9 @@ TEST(Storage, ParametersAndMomentsOfACubeAreSharedByAllDevices) {
 
 /// Returns the bytes of gradients on a device, accumulators included.
 double gradient_bytes(const mesh::Program& program) {
-  std::map<std::int32_t, double> blocks;
-  for (const mesh::ProgramParameter& parameter : program.parameters) {
-    const std::int32_t block = program.buffers[parameter.gradient].persistent;
-    blocks[block] = static_cast<double>(program.persistents[block].bytes);
-  }
   double bytes = 0;
-  for (const auto& [block, size] : blocks) bytes += size;
+  for (const mesh::PersistentBlock& block : program.persistents)
+    if (block.name.starts_with("gradient")) bytes += static_cast<double>(block.bytes);
   return bytes;
 }
 
