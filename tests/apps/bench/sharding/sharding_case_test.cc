@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mesh/schedule/late_reductions.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::apps {
@@ -51,6 +53,38 @@ TEST(ShardingCase, DevicesThatTakeNoTimeLeaveTheLinks) {
   const double none = forecast_seconds(plan, 0);
   EXPECT_GE(none, received_bytes(plan) / 25e6);
   EXPECT_GT(forecast_seconds(plan, 1e9), none);
+}
+
+struct IdealGain {
+  const char* layout;
+  double communication_by_computing, gain;
+};
+
+// Baseline: all reductions after the last backward. Ideal: lists of steps on two lanes, computing
+// and network, in which each reduction starts when its last term exists.
+TEST(ShardingCase, ReductionsOfGradientsHideBehindTheBackward) {
+  for (const IdealGain& ideal : {IdealGain{"data", 0.2, 1.18},
+                                 {"data", 0.5, 1.44},
+                                 {"data", 1, 1.45},
+                                 {"fsdp", 0.2, 1.09},
+                                 {"fsdp", 0.5, 1.21},
+                                 {"fsdp", 1, 1.36}}) {
+    SCOPED_TRACE(testing::Message()
+                 << ideal.layout << ", ratio " << ideal.communication_by_computing);
+    const ShardingModel model = make_sharding_model({ideal.layout, 8, 4, 128, 4}, 200'000'000);
+    const auto plan_with = [&](const mesh::ParallelConfig& layout) {
+      return mesh::make_training_plan(layout, model.graphs,
+                                      mesh::predict_places(layout, model.hosts), model.conditions);
+    };
+    mesh::ParallelConfig layout = model.layout;
+    const mesh::TrainingPlan early = plan_with(layout);
+    layout.own_schedule = mesh::with_late_reductions(mesh::make_schedule("1f1b", 1, 1));
+    const mesh::TrainingPlan late = plan_with(layout);
+    const double speed =
+        most_flops(early) * ideal.communication_by_computing / forecast_seconds(early, 0);
+    EXPECT_GE(forecast_seconds(late, speed) / forecast_seconds(early, speed), 0.95 * ideal.gain);
+    EXPECT_DOUBLE_EQ(received_bytes(late), received_bytes(early));
+  }
 }
 
 TEST(ShardingCase, RefusesImpossibleCases) {
