@@ -205,8 +205,7 @@ class ObjectBroadcasts : public ObjectProcesses {
   }
   /// Connects the processes of a broadcast.
   static constexpr std::uint64_t kConnectCount = 1 << 18;  // 1 MiB
-  void connect_by_broadcast(const actors::MeshRef<Reader>& mesh,
-                            const ObjectRef<Numbers>& object) {
+  void connect_by_broadcast(const actors::MeshRef<Reader>& mesh, const ObjectRef<Numbers>& object) {
     driver.objects.share(object, mesh).get();
   }
 };
