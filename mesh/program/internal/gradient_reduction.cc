@@ -9,8 +9,6 @@
 namespace weft::mesh {
 namespace {
 
-/// Layers whose reduce-scatters may be in flight: one moves while the next is computed.
-constexpr int kLayersInFlight = 2;
 /// Elements per alignment unit: pieces begin at multiples of 64 bytes.
 constexpr std::int64_t kPieceUnit = 16;
 
@@ -68,7 +66,7 @@ void GradientReduction::add_buckets() {
     buckets_.push_back(std::move(bucket));
   }
   for (const auto& [layer, bytes] : layers)
-    max_bytes_in_flight_ = std::max(max_bytes_in_flight_, kLayersInFlight * bytes);
+    max_bytes_in_flight_ = std::max(max_bytes_in_flight_, bytes);
 }
 
 std::uint64_t GradientReduction::bytes_of(const Bucket& bucket) const {

@@ -120,6 +120,7 @@ class GradientReduction {
   std::vector<std::pair<std::size_t, int>> complete_;
   std::deque<InFlight> in_flight_;
   std::uint64_t bytes_in_flight_ = 0;
+  /// Those of the largest layer: one layer moves while the next is computed.
   std::uint64_t max_bytes_in_flight_ = 0;
   /// Buffers of sums after a reduce-scatter, by sum and rank; empty for other sums.
   std::vector<ByRank> scattered_;

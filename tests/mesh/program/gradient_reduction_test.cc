@@ -141,7 +141,7 @@ TEST_F(GradientReductionTest, WithGatherUseDevicesAddUpTheirParts) {
   add_parameter({{{0}, {1}}, {}}, {{{}, {1}}, {0}});
   partition_.per_mesh[MeshId(0)].gather = GatherFrequency::kUse;
   const Program program = emit(3);
-  EXPECT_EQ(text(program), "0: start \n1: start \n2: wait set start \n-1: wait add wait add ");
+  EXPECT_EQ(text(program), "0: start \n1: wait set start \n2: wait add start \n-1: wait add ");
   EXPECT_EQ(program.persistents.size(), 2u) << "the parameter, the part";
 }
 

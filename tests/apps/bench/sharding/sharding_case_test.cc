@@ -68,7 +68,8 @@ TEST(ShardingCase, ReductionsOfGradientsHideBehindTheBackward) {
                                  {"data", 1, 1.45},
                                  {"fsdp", 0.2, 1.09},
                                  {"fsdp", 0.5, 1.21},
-                                 {"fsdp", 1, 1.36}}) {
+                                 {"fsdp", 1, 1.36},
+                                 {"fsdp", 2, 1.30}}) {
     SCOPED_TRACE(testing::Message()
                  << ideal.layout << ", ratio " << ideal.communication_by_computing);
     const ShardingModel model = make_sharding_model({ideal.layout, 8, 4, 128, 4}, 200'000'000);
