@@ -189,13 +189,12 @@ class DuplexProgram final : public BenchProgram {
       output.print(table_of(rows));
       output.publish(to_json(rows));
       output.print(fmt::format(
-          "\nA step of a GPT of 4 layers of width {}, microbatches: {} of {:g} tokens, links of "
+          "\nA step of a GPT of 4 layers of width {}, microbatches: {} of {:g} tokens, "
           "{}.\ngain: late over early. played: early, by playing its programs.\n{}: results.json "
-          "has "
-          "all of it\n",
+          "has all of it\n",
           options_.width, options_.microbatches,
-          options_.tokens_by_width * static_cast<double>(options_.width), options_.link,
-          output.folder().string()));
+          options_.tokens_by_width * static_cast<double>(options_.width),
+          shaped ? "links of " + options_.link : "unlimited loopback", output.folder().string()));
       return 0;
     });
   }
