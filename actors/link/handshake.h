@@ -25,9 +25,9 @@ namespace weft::actors {
 ///             Proof ->                                 -> Proof
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
-/// All frames after the dialler's proof, Welcome first, are encrypted and authenticated: by TLS, or
-/// without TLS by a ByteStream with keys of this connection (net/encrypted_stream.h), unless the
-/// system lets nobody but this user read or change them (ByteStream::is_private). A Reject
+/// All frames after the dialler's proof, Welcome first, are encrypted and authenticated. TLS does
+/// that, or a ByteStream with keys of this connection (net/encrypted_stream.h). Exception: a stream
+/// that the system lets nobody but this user read or change (ByteStream::is_private). A Reject
 /// after the proofs therefore comes from the cluster. A Reject before them can come from anybody.
 ///
 /// A proof is an HMAC with the token over a label of its direction, both introductions as sent,

@@ -191,8 +191,9 @@ class AsioAcceptor final : public IoLoop::StreamAcceptor {
     Side<Tcp> tcp;
     Side<Local> local;
     Address local_peer;  // stands for whoever connects to `local`
-    std::deque<Outcome<std::unique_ptr<ByteStream>>> ready;  // for which nobody waited yet
-    std::weak_ptr<Then> waiting;  // the callbacks own it: it may own this acceptor's user
+    std::deque<Outcome<std::unique_ptr<ByteStream>>>
+        ready;                    // connections that no accept() has taken
+    std::weak_ptr<Then> waiting;  // pending callbacks own it, as it may own the acceptor's user
   };
 
   /// Other processes of this machine and user then need neither TCP nor encryption. Does nothing if

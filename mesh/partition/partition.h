@@ -97,7 +97,7 @@ struct MeshPartition {
   /// Steps in an order that satisfies dependencies: all F, then all I, then all W.
   std::vector<Step> steps;
   std::vector<LocalParameter> parameters;
-  GatherFrequency gather = GatherFrequency::kMicrobatch;  ///< Of the mesh's strategy.
+  GatherFrequency gather = GatherFrequency::kMicrobatch;  ///< Copied from the strategy.
 };
 
 /// Graph cut into stages and sharded: the input of the compiler. Pure data.

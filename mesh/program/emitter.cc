@@ -163,7 +163,7 @@ Program Emitter::finish() {
   const ArenaPlan arena = plan_arena(lives);
   for (std::size_t i = 0; i < buffers.size(); ++i)
     program_.buffers[buffers[i]].offset = arena.offsets[i];
-  // So far, the offset of a view counts from the begin of its buffer.
+  // Offsets of views count from the begin of their buffers until now.
   for (const auto& [view, whole] : viewed_)
     program_.buffers[view].offset += program_.buffers[whole].offset;
   program_.arena_bytes = arena.bytes;

@@ -22,17 +22,12 @@
 namespace weft::apps {
 namespace {
 
-struct DuplexOptions {
+struct DuplexOptions : EmulatedOptions {
   std::vector<double> ratios = {0.2, 0.5, 1};
   std::vector<std::string> layouts = {"data", "fsdp"};
   int devices = 8;
   int microbatches = 1;
-  std::int64_t width = 512;
   double tokens_by_width = 4;
-  std::string link = "200mbit";
-  int steps = 3;
-  bool quick = false;
-  bool loopback = false;
 };
 
 /// Step times of one layout, with computing such that all its communication alone takes `ratio` of
@@ -134,9 +129,10 @@ class DuplexProgram final : public BenchProgram {
         ->capture_default_str()
         ->check(CLI::PositiveNumber)
         ->type_name("R,...");
-    app.add_option("--layouts", options_.layouts, "data, fsdp, 1d, 1d-sequence, 2d or 3d")
+    app.add_option("--layouts", options_.layouts, "Layouts of the model's tensors")
         ->delimiter(',')
         ->capture_default_str()
+        ->check(CLI::IsMember({"data", "fsdp", "1d", "1d-sequence", "2d", "3d"}))
         ->type_name("NAME,...");
     app.add_option("--devices", options_.devices, "Devices, each on a host of its own")
         ->capture_default_str()
@@ -144,28 +140,17 @@ class DuplexProgram final : public BenchProgram {
     app.add_option("--microbatches", options_.microbatches, "Microbatches of a step")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
-    app.add_option("--width", options_.width, "H, the width of the model")
-        ->capture_default_str()
-        ->check(CLI::Range(64, 8192));
     app.add_option("--tokens", options_.tokens_by_width,
                    "M/H: tokens of a microbatch over the width")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app.add_option("--link", options_.link, "Rate of each host's link, each way")
-        ->capture_default_str()
-        ->type_name("RATE");
-    app.add_option("--steps", options_.steps, "Measured steps of each case")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000));
-    app.add_flag("--quick", options_.quick, "One ratio, one step, a narrow model");
-    app.add_flag("--loopback", options_.loopback, "Use loopback without limited links");
+    options_.add_to(app, "One ratio, one step, a narrow model");
   }
 
   std::optional<int> complete_options(const CLI::App& app) override {
-    if (options_.quick && app.count("--steps") == 0) options_.steps = 1;
     if (options_.quick && app.count("--ratios") == 0) options_.ratios = {0.5};
     if (options_.quick && app.count("--width") == 0) options_.width = 256;
-    link_ = parse_link_rate("--link", options_.link);
+    link_ = options_.complete(app);
     return std::nullopt;
   }
 
@@ -174,10 +159,8 @@ class DuplexProgram final : public BenchProgram {
       const TestCluster::Options cluster = bench_cluster_options(
           description(), output, options_.devices, options_.loopback,
           "the links are not limited, so communication takes less time than comm/comp says");
-      const bool shaped = !cluster.hosts_tool.empty();
       TestCluster processes(cluster);
-      for (int host = 0; shaped && host < options_.devices; ++host)
-        processes.test_hosts()->limit(host, 0, link_);
+      const bool shaped = limit_links(processes, options_.devices, link_);
       DuplexBench bench(processes, options_, link_, stop);
       std::vector<DuplexRow> rows;
       for (const std::string& layout : options_.layouts) {

@@ -1,5 +1,6 @@
 #include "apps/bench/sharding/emulated_steps.h"
 
+#include <CLI/CLI.hpp>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,31 @@
 #include "core/base/statistics.h"
 
 namespace weft::apps {
+
+void EmulatedOptions::add_to(CLI::App& app, const std::string& quick_purpose) {
+  app.add_option("--width", width, "H, the width of the model")
+      ->capture_default_str()
+      ->check(CLI::Range(64, 8192));
+  app.add_option("--link", link, "Rate of each host's link, each way")
+      ->capture_default_str()
+      ->type_name("RATE");
+  app.add_option("--steps", steps, "Measured steps of each case")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", quick, quick_purpose);
+  app.add_flag("--loopback", loopback, "Use loopback without limited links");
+}
+
+std::uint64_t EmulatedOptions::complete(const CLI::App& app) {
+  if (quick && app.count("--steps") == 0) steps = 1;
+  return parse_link_rate("--link", link);
+}
+
+bool limit_links(const TestCluster& cluster, int hosts, std::uint64_t bits_per_second) {
+  if (cluster.test_hosts() == nullptr) return false;
+  for (int host = 0; host < hosts; ++host) cluster.test_hosts()->limit(host, 0, bits_per_second);
+  return true;
+}
 
 StepCost EmulatedSteps::measure(const ShardingModel& model, double flops_per_second) {
   mesh::PipelineExecutorOptions options;

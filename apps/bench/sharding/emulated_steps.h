@@ -8,7 +8,29 @@
 #include "apps/bench/test_cluster.h"
 #include "mesh/executor/pipeline_executor.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace weft::apps {
+
+/// Options of benchmarks of emulated devices, each on a host of its own.
+struct EmulatedOptions {
+  std::int64_t width = 512;
+  std::string link = "200mbit";
+  int steps = 3;
+  bool quick = false;
+  bool loopback = false;
+
+  /// Adds the options. `quick_purpose`: help of --quick.
+  void add_to(CLI::App& app, const std::string& quick_purpose);
+  /// Completes them after the command line has been read: --quick measures one step. Returns the
+  /// link's bits per second. Throws Error(kInvalidArgument) for a wrong rate.
+  std::uint64_t complete(const CLI::App& app);
+};
+
+/// Limits the links of the first hosts of a cluster. On loopback, does nothing and returns false.
+bool limit_links(const TestCluster& cluster, int hosts, std::uint64_t bits_per_second);
 
 /// Result of one step of a model.
 struct StepCost {

@@ -23,13 +23,8 @@
 namespace weft::apps {
 namespace {
 
-struct ShardingOptions {
+struct ShardingOptions : EmulatedOptions {
   std::vector<double> ratios = {0.5, 1, 2, 4, 8};
-  std::int64_t width = 512;
-  std::string link = "200mbit";
-  int steps = 3;
-  bool quick = false;
-  bool loopback = false;
 };
 
 constexpr int kDevices = 8;
@@ -200,24 +195,12 @@ class ShardingProgram final : public BenchProgram {
         ->capture_default_str()
         ->check(CLI::PositiveNumber)
         ->type_name("M,...");
-    app.add_option("--width", options_.width, "H, the width of the model")
-        ->capture_default_str()
-        ->check(CLI::Range(64, 8192));
-    app.add_option("--link", options_.link, "Rate of each host's link, each way")
-        ->capture_default_str()
-        ->type_name("RATE");
-    app.add_option("--steps", options_.steps, "Measured steps of each case")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000));
-    app.add_flag("--quick", options_.quick,
-                 "Two ratios, one step; simulates larger meshes at the first ratio only");
-    app.add_flag("--loopback", options_.loopback, "Use loopback without limited links");
+    options_.add_to(app, "Two ratios, one step; simulates larger meshes at the first ratio only");
   }
 
   std::optional<int> complete_options(const CLI::App& app) override {
-    if (options_.quick && app.count("--steps") == 0) options_.steps = 1;
     if (options_.quick && app.count("--ratios") == 0) options_.ratios = {0.5, 2};
-    link_ = parse_link_rate("--link", options_.link);
+    link_ = options_.complete(app);
     return std::nullopt;
   }
 
@@ -244,8 +227,7 @@ class ShardingProgram final : public BenchProgram {
   std::vector<Row> run_on_hosts(const TestCluster::Options& cluster, bool shaped,
                                 const std::stop_token& stop) const {
     TestCluster processes(cluster);
-    for (int host = 0; shaped && host < kDevices; ++host)
-      processes.test_hosts()->limit(host, 0, link_);
+    limit_links(processes, kDevices, link_);
     ShardingBench bench(processes, options_, shaped ? link_ : 0, stop);
     std::vector<Row> rows;
     for (const double m : options_.ratios) rows.push_back(bench.run(m, 0));

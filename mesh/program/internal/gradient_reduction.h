@@ -63,10 +63,10 @@ class GradientReduction {
     const GradientBucket* what = nullptr;
     /// True if each microbatch's gradients are reduced by themselves.
     bool at_once = false;
-    std::int64_t elements = 0;  ///< Of each device's part, with padding.
-    std::uint64_t offset = 0;   ///< Of the part in the block of all parts of the group, in bytes.
-    std::size_t missing = 0;    ///< Sums that lack terms.
-    bool is_over = false;       ///< True once its last reduction has started.
+    std::int64_t elements = 0;      ///< Elements of a device's part, with padding.
+    std::uint64_t offset = 0;       ///< Byte at which the part begins in its block.
+    std::size_t missing = 0;        ///< Sums that lack terms.
+    bool is_over = false;           ///< True once its last reduction has started.
     std::vector<ByRank> gradients;  ///< Buffers of the next reduction's gradients, by sum.
     ByRank transfers;               ///< Made on first use.
     ByRank results;                 ///< Sums of the device's parts, if reduce-scattered.
@@ -76,7 +76,7 @@ class GradientReduction {
   struct InFlight {
     std::size_t bucket = 0;
     ByRank handles;
-    ByRank results;  ///< Where the transfer puts the device's part.
+    ByRank results;  ///< Destinations of the transfer: a device's part.
     int microbatch = 0;
   };
 
@@ -120,7 +120,7 @@ class GradientReduction {
   std::vector<std::pair<std::size_t, int>> complete_;
   std::deque<InFlight> in_flight_;
   std::uint64_t bytes_in_flight_ = 0;
-  /// Those of the largest layer: one layer moves while the next is computed.
+  /// Bytes of the largest layer: one layer moves while the next is computed.
   std::uint64_t max_bytes_in_flight_ = 0;
   /// Buffers of sums after a reduce-scatter, by sum and rank; empty for other sums.
   std::vector<ByRank> scattered_;

@@ -31,7 +31,7 @@ struct GradientSum {
   /// Accumulators, by rank. Empty if the sum is not kept: every microbatch's gradient is reduced by
   /// itself, and devices keep only their parts of the results.
   std::vector<std::uint32_t> buffers = {};
-  std::uint64_t offset = 0;  ///< Of the accumulator in its block, in bytes.
+  std::uint64_t offset = 0;  ///< Byte at which the accumulator begins in its block.
 
   bool is_kept() const { return !buffers.empty(); }
 };

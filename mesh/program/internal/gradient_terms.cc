@@ -116,7 +116,7 @@ void GradientTerms::send_complete() {
 
 void GradientTerms::finish() {
   if (lowering_ != Lowering::kSafe) {
-    // Others wait for these.
+    // Sends first: other meshes wait for them.
     for (std::size_t i = 0; i < transfers_.size(); ++i) {
       if (!is_mine_[i] || !sends(transfers_[i]) || is_started_[i]) continue;
       const std::size_t sum = sum_of(transfers_[i]);
