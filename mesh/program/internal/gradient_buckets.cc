@@ -12,7 +12,7 @@ namespace weft::mesh {
 namespace {
 
 /// Latencies of a link in which it carries a full bucket.
-constexpr double kBucketLatencies = 30;
+constexpr double kBucketLatencies = 10;
 /// Full bucket without a link whose rate is known.
 constexpr std::uint64_t kDefaultBucketBytes = 4 << 20;
 

@@ -52,7 +52,7 @@ struct GradientBucket {
 std::vector<GradientBucket> plan_gradient_buckets(const std::vector<BucketItem>& items);
 
 /// Returns the bytes at which a bucket is full that is reduced over these axes: those that the
-/// slowest link between the devices carries in 30 latencies. 4 MiB inside a host and where
+/// slowest link between the devices carries in 10 latencies. 4 MiB inside a host and where
 /// `network` is absent.
 std::uint64_t full_bucket_bytes(const DeviceMesh& mesh, const std::vector<int>& axes,
                                 const transfer::Topology& topology,

@@ -42,7 +42,7 @@ TEST(GradientBuckets, ABucketHasOneLayerOneStageAndOneReduction) {
               ElementsAre(ElementsAre(0, 2), ElementsAre(1, 6), ElementsAre(3), ElementsAre(5)));
 }
 
-TEST(GradientBuckets, AFullBucketTakesThirtyLatenciesOfTheSlowestLink) {
+TEST(GradientBuckets, AFullBucketTakesTenLatenciesOfTheSlowestLink) {
   using transfer::DeviceId;
   const DeviceMesh mesh("m", {{"data", 2}, {"tensor", 2}},
                         {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)});
@@ -50,7 +50,7 @@ TEST(GradientBuckets, AFullBucketTakesThirtyLatenciesOfTheSlowestLink) {
   transfer::Network network = transfer::Network::uniform(2, 100e6);
   network.hop_seconds = 1e-3;
   network.hosts[1].nics[0].egress = 50e6;
-  EXPECT_EQ(full_bucket_bytes(mesh, {0}, topology, network), 1'500'000u);
+  EXPECT_EQ(full_bucket_bytes(mesh, {0}, topology, network), 500'000u);
   constexpr std::uint64_t kDefault = 4 << 20;
   EXPECT_EQ(full_bucket_bytes(mesh, {1}, topology, network), kDefault) << "inside the hosts";
   EXPECT_EQ(full_bucket_bytes(mesh, {0}, topology, std::nullopt), kDefault);
