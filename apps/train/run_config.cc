@@ -135,6 +135,8 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
 mesh::PlanConditions conditions_of(const RunConfig& config) {
   mesh::PlanConditions conditions{.deterministic = config.device.deterministic,
                                   .checkpoint_buffer = config.checkpoint.buffer};
+  if (config.device.kind == DeviceKind::kEmulated)
+    conditions.flops_per_second = config.device.flops_per_second;
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) conditions.links[host.name] = *host.link;
   if (config.checkpoint.background && config.checkpoint.every > 0)

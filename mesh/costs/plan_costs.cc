@@ -27,11 +27,11 @@ class PlanCosts {
   PlanCosts(const TrainingPlan& plan, const OpTimeModel& seconds)
       : plan_(plan), partition_(plan.partition) {
     for (const MeshId mesh : partition_.meshes.ids())
-      seconds_.push_back(step_seconds(plan, mesh, seconds));
+      durations_.push_back(step_durations(plan, mesh, seconds));
     for (StageId stage(0); stage.value() < partition_.num_schedule_stages();
          stage = StageId(stage.value() + 1)) {
-      forward_.push_back(stage_timeline(partition_, stage, true, seconds_[mesh_of(stage)]));
-      backward_.push_back(stage_timeline(partition_, stage, false, seconds_[mesh_of(stage)]));
+      forward_.push_back(stage_timeline(plan, stage, true, durations_[mesh_of(stage)]));
+      backward_.push_back(stage_timeline(plan, stage, false, durations_[mesh_of(stage)]));
     }
   }
 
@@ -54,9 +54,10 @@ class PlanCosts {
     costs.forward = forward_[stage].work;
     costs.input_grad = backward_[stage].work;
     costs.weight_grad = backward_[stage].weights;
+    costs.hidden = backward_[stage].hidden;
     for (const std::size_t step :
          recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
-      costs.recompute += seconds_[mesh_of(stage)][step];
+      costs.recompute += durations_[mesh_of(stage)][step].total();
     }
     costs.recomputes = plan_.layout.stages[stage.value()].recompute;
     costs.activations = memory.activations;
@@ -69,13 +70,14 @@ class PlanCosts {
   /// Adds each actor's passes to the stage under which its action list names them.
   void add_vocabulary() {
     const MeshPartition& part = partition_.per_mesh[*partition_.spanning_mesh()];
-    const std::vector<double>& seconds = seconds_[*partition_.spanning_mesh()];
+    const std::vector<StepDuration>& durations = durations_[*partition_.spanning_mesh()];
     const int barriers = plan_.schedule.vocabulary_barriers;
     const auto time_of = [&](std::optional<StageId> stage, ActionKind kind) {
       double time = 0;
       if (!stage) return time;
       for (const std::size_t step : steps_of(part, *stage, kind, barriers))
-        if (std::holds_alternative<ComputeStep>(part.steps[step].what)) time += seconds[step];
+        if (std::holds_alternative<ComputeStep>(part.steps[step].what))
+          time += durations[step].total();
       return time;
     };
     for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
@@ -88,7 +90,7 @@ class PlanCosts {
       const Step& step = part.steps[i];
       if (step.stage == partition_.vocabulary->output && step.pass == Pass::kForward &&
           std::holds_alternative<MoveStep>(step.what))
-        costs_.vocabulary_exchange += seconds[i];
+        costs_.vocabulary_exchange += durations[i].total();
     }
     const VocabularyMemory memory = vocabulary_memory(partition_, barriers);
     for (const std::vector<Action>& actions : plan_.schedule.actors) {
@@ -134,9 +136,10 @@ class PlanCosts {
     for (const auto& [axes, of_axes] : bytes) {
       const TensorType type{DType::kF32,
                             {static_cast<std::int64_t>(of_axes / size_of(DType::kF32))}};
-      costs.reduce_grad += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
+      costs.reduce_grad += all_reduce_seconds(plan_, mesh_of(stage), axes, type);
     }
     if (layers.empty()) return;
+    costs.listed_late_reduction = listed_late_reduction(plan_, stage, durations_[mesh_of(stage)]);
     double all = 0;
     for (const auto& [layer, of_layer] : layers) all += of_layer;
     costs.reduced_layers = std::ssize(layers);
@@ -277,7 +280,7 @@ class PlanCosts {
 
   const TrainingPlan& plan_;
   const Partition& partition_;
-  IndexedVector<MeshId, std::vector<double>> seconds_;  ///< Seconds by mesh and step.
+  IndexedVector<MeshId, std::vector<StepDuration>> durations_;  ///< By mesh and step.
   IndexedVector<StageId, StageTimeline> forward_, backward_;
   ScheduleCosts costs_;
 };
@@ -305,6 +308,7 @@ void scale_to_measured(ScheduleCosts& costs, const TrainingPlan& plan,
     one.input_grad =
         std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
     one.weight_grad = measured[stage].weight_grad;
+    one.hidden = 0;  // A measured B is split into I and W.
     if (!plan.partition.vocabulary || one.vocabulary_scores <= 0) continue;
     const auto& [output, input] = *plan.partition.vocabulary;
     one.vocabulary_scores = measured[output.value()].forward;

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "mesh/costs/measured_stage_times.h"
-#include "mesh/costs/op_time_model.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/op_time_model.h"
 #include "mesh/schedule/simulate.h"
 
 namespace weft::mesh {

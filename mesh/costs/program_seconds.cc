@@ -40,7 +40,7 @@ struct OpPosition {
 class OpPositions {
  public:
   OpPositions(const TrainingPlan& plan, const Program& program)
-      : plan_(plan), own_(plan.partition.per_mesh[mesh_of(plan, program)]) {
+      : plan_(plan), mesh_(mesh_of(plan, program)), own_(plan.partition.per_mesh[mesh_]) {
     for (const Instruction& instruction : program.instructions) {
       const auto* begin = std::get_if<BeginAction>(&instruction);
       if (begin != nullptr && begin->kind == ActionKind::kRecompute)
@@ -49,7 +49,7 @@ class OpPositions {
   }
 
   void begin(const BeginAction& action) {
-    const auto [places, is_new] = places_.try_emplace({action.stage, action.kind});
+    const auto [places, is_new] = places_.try_emplace(key_of(action));
     current_ = &places->second;
     if (is_new) add_places(action);
     next_ = &reached_[{action.stage, action.kind, action.microbatch}];
@@ -73,6 +73,13 @@ class OpPositions {
     const bool again =
         scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
     const StageId stage(action.stage);
+    const ActionListMap& lists = plan_.train.lists[mesh_];
+    if (!lists.empty()) {
+      for (const ActionStep& one : lists.at(key_of(action)).steps)
+        if (one.part != ActionStep::Part::kSend)
+          add(own_, stage, {one.step}, one.round == ActionStep::Round::kRecompute);
+      return;
+    }
     if (again) add(own_, stage, recompute_steps(own_, stage), true);
     add(own_, stage, steps_of(own_, stage, action.kind), false);
   }
@@ -102,10 +109,16 @@ class OpPositions {
     }
   }
 
+  ActionListKey key_of(const BeginAction& action) const {
+    return {StageId(action.stage), action.kind, action.microbatch == 0,
+            action.microbatch + 1 == plan_.schedule.microbatches};
+  }
+
   const TrainingPlan& plan_;
+  const MeshId mesh_;
   const MeshPartition& own_;  ///< Part of the mesh of the program's stages.
   std::set<int> scheduled_;   ///< Stages whose R is in the schedule.
-  std::map<std::pair<int, ActionKind>, std::vector<OpPosition>> places_;
+  std::map<ActionListKey, std::vector<OpPosition>> places_;
   std::vector<OpPosition>* current_ = nullptr;
   /// Index of the next place, by stage, action kind and microbatch.
   std::map<std::tuple<int, ActionKind, int>, std::size_t> reached_;

@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/op_time_model.h"
 #include "mesh/program/simulate_programs.h"
 
 namespace weft::mesh {

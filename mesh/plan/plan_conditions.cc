@@ -1,6 +1,13 @@
 #include "mesh/plan/plan_conditions.h"
 
+#include <algorithm>
+
 namespace weft::mesh {
+
+double PlanConditions::device_flops() const {
+  const bool gpus = std::ranges::any_of(device_places, &transfer::DeviceCapabilities::is_gpu);
+  return flops_per_second.value_or(gpus ? kUnknownGpu : kUnknownCpu);
+}
 
 transfer::Network PlanConditions::network_of(const std::vector<std::string>& hosts) const {
   if (observed_network) return *observed_network;

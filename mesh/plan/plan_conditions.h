@@ -29,6 +29,10 @@ struct PlanConditions {
   std::optional<transfer::Network> observed_network = {};
   /// Places where the devices compute, by DeviceId. Empty if unknown: no device is a GPU.
   std::vector<transfer::DeviceCapabilities> device_places = {};
+  /// FLOP/s of a device; absent if unknown. The steps of actions are ordered by it.
+  std::optional<double> flops_per_second = {};
+  /// False: actions keep the order of the model's graph. A baseline for benchmarks and tests.
+  bool orders_steps = true;
   /// True if GPUs give equal results for equal inputs, in their ops and in sums between them, which
   /// are then added in rank order as through host memory.
   bool deterministic = true;
@@ -41,6 +45,11 @@ struct PlanConditions {
   /// Bytes per second of a host that is not in `links`: 10 Gbit/s.
   static constexpr double kUnknownLink = 1.25e9;
 
+  /// FLOP/s of a device of unknown speed: a core of a CPU, and a GPU with bf16.
+  static constexpr double kUnknownCpu = 5e10, kUnknownGpu = 3e14;
+
+  /// Returns the FLOP/s of a device, or a guess.
+  double device_flops() const;
   /// Returns the link rates of hosts, by HostId.
   transfer::Network network_of(const std::vector<std::string>& hosts) const;
 };

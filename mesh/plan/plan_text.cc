@@ -197,6 +197,37 @@ std::string resharding_text(const TrainingPlan& plan) {
   return text;
 }
 
+/// Describes the lists of the actions that use collectives of their mesh.
+std::string actions_text(const TrainingPlan& plan) {
+  std::string text;
+  std::set<std::pair<StageId, ActionKind>> shown;
+  for (const ActionListMap& lists : plan.train.lists) {
+    for (const auto& [key, one] : lists) {
+      const bool is_scheduled =
+          std::ranges::any_of(plan.schedule.actors, [&](const std::vector<Action>& actions) {
+            return std::ranges::any_of(actions, [&](const Action& action) {
+              return action.kind == key.kind && action.stage == key.stage.value();
+            });
+          });
+      const bool moves = std::ranges::any_of(one.graph.steps, [](const ListedStep& step) {
+        return step.lane == StepLane::kNetwork && step.seconds > 0 && !step.starts_itself;
+      });
+      // The first list of a kind is the one amid the step.
+      if (!is_scheduled || !moves || !shown.insert({key.stage, key.kind}).second) continue;
+      text += fmt::format("  stage {}, {:<15} {:>8}, of it {} waiting for collectives\n", key.stage,
+                          name_in_words(key.kind), format_seconds(one.list.seconds),
+                          format_seconds(one.list.exposed));
+    }
+  }
+  if (text.empty()) return text;
+  const double flops = plan.conditions.device_flops();
+  std::string rate;
+  if (flops > 0)
+    rate = fmt::format(", at {} GFLOP/s{}", flops * 1e-9,
+                       plan.conditions.flops_per_second ? "" : " (assumed)");
+  return fmt::format("\nactions with collectives (forecast{})\n{}", rate, text);
+}
+
 std::string devices_text(const Compiled& train) {
   std::string text = "\ndevices\n";
   for (const Program& program : train.programs) {
@@ -241,7 +272,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
 
 std::string describe(const TrainingPlan& plan) {
   return meshes_text(plan) + stages_text(plan) + parameters_text(plan.partition) +
-         resharding_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
+         resharding_text(plan) + actions_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
          recovery_text(plan) + devices_text(plan.train) + describe(plan.decisions);
 }
 

@@ -315,6 +315,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
       compiled.programs.push_back(emitter.finish());
     }
   }
+  for (auto& compiler : compilers) compiled.lists.push_back(compiler->lists.take());
   compiled.num_transfer_ops = ops.count();
   compiled.in_mesh = ops.take_in_mesh();
   validate(compiled.programs);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "mesh/partition/partition.h"
+#include "mesh/program/action_list.h"
+#include "mesh/program/op_time_model.h"
 #include "mesh/program/program.h"
 #include "mesh/schedule/schedule.h"
 #include "mesh/schedule/vocabulary.h"
@@ -53,6 +55,9 @@ struct CompileOptions {
   std::vector<bool> recompute = {};
   /// Durations that decide when a device waits for transfers over the spanning mesh.
   VocabularyTimes times = {};
+  /// Times of ops on the devices, by which the steps of actions are ordered. If absent, or if
+  /// `network` is, they keep the order of the model's graph.
+  OpTimeModel op_seconds = {};
 };
 
 /// An edge between meshes with its plan, as `weft plan` prints it.
@@ -85,6 +90,8 @@ struct Compiled {
   std::vector<PlannedEdge> edges;
   std::vector<TermTransfer> terms;
   std::vector<InMeshTransfer> in_mesh;
+  /// Orders of the steps of actions, by mesh. Empty for a mesh that keeps the graph's order.
+  IndexedVector<MeshId, ActionListMap> lists;
   /// Exchange of the norms at the end of a training step: every device's row to every device.
   transfer::ReshardPlan norms;
   int num_transfer_ops = 0;

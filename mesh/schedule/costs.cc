@@ -7,6 +7,7 @@
 namespace weft::mesh {
 
 double late_reduction(const StageCosts& stage) {
+  if (stage.listed_late_reduction) return *stage.listed_late_reduction;
   const int microbatches = stage.reduced_microbatches;
   const double parts = static_cast<double>(stage.reduced_layers) * microbatches;
   // The first part starts when the first layer's gradient is complete.
@@ -27,7 +28,8 @@ double duration(const ScheduleCosts& costs, const Action& action) {
   const double time = [&] {
     switch (action.kind) {
       case ActionKind::kForward: return stage.forward;
-      case ActionKind::kBackward: return again + stage.input_grad + stage.weight_grad;
+      case ActionKind::kBackward:
+        return again + stage.input_grad + stage.weight_grad - stage.hidden;
       case ActionKind::kInputGrad: return again + stage.input_grad;
       case ActionKind::kWeightGrad: return stage.weight_grad;
       case ActionKind::kRecompute: return stage.recompute;
@@ -49,7 +51,7 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
     case ActionKind::kForward: return work * stage.forward;
     case ActionKind::kInputGrad: return again + work * stage.input_grad;
     case ActionKind::kBackward:
-      return again + work * stage.input_grad + weights * stage.weight_grad;
+      return again + work * stage.input_grad + weights * (stage.weight_grad - stage.hidden);
     default: return weights * stage.weight_grad;
   }
 }
@@ -66,9 +68,10 @@ ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
-                          &share.reduce_grad, &share.optimizer, &share.activations,
-                          &share.for_weight_grad, &share.retained_for_recompute}) {
+    for (double* value :
+         {&share.forward, &share.input_grad, &share.weight_grad, &share.hidden, &share.recompute,
+          &share.reduce_grad, &share.optimizer, &share.activations, &share.for_weight_grad,
+          &share.retained_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), chunks, share);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace weft::mesh {
 struct StageCosts {
   double forward = 1;      ///< Time of F
   double input_grad = 1;   ///< Time of I
-  double weight_grad = 1;  ///< Time of W; a B takes I plus W
+  double weight_grad = 1;  ///< Time of W; a B takes I plus W, ...
+  double hidden = 0;       ///< ... less this: W fills waits for collectives within I.
   double recompute = 0;    ///< Time of R
   /// Times of the actor's S, T, IF and IB, on the stage whose number they carry: a vocabulary is
   /// split over actors, not over stages.
@@ -27,6 +29,8 @@ struct StageCosts {
   double last_layer_share = 1;  ///< Share of the reduction that the last of these parts has.
   /// Last microbatches during which these parts start: 1, or all if each is reduced by itself.
   int reduced_microbatches = 1;
+  /// The time that late_reduction() returns, if it is known from the order of steps.
+  std::optional<double> listed_late_reduction = {};
   double optimizer = 0;  ///< Time of OPT, once per step.
   /// Memory that F takes; freed when the input gradient ends, ...
   double activations = 1;

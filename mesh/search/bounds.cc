@@ -61,7 +61,7 @@ class Bounds {
       forward_.push_back(costs_.dispatch_time + stage.forward);
       input_.push_back(costs_.dispatch_time + (stage.recomputes ? stage.recompute : 0) +
                        stage.input_grad);
-      weight_.push_back(stage.weight_grad);
+      weight_.push_back(stage.weight_grad - stage.hidden);
       reduce_[actor_of(s)] += late_reduction(stage);
       optimizer[actor_of(s)] += stage.optimizer;
     }

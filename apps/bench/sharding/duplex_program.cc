@@ -24,7 +24,7 @@ namespace {
 
 struct DuplexOptions : EmulatedOptions {
   std::vector<double> ratios = {0.2, 0.5, 1};
-  std::vector<std::string> layouts = {"data", "fsdp"};
+  std::vector<std::string> layouts = {"data", "fsdp", "1d"};
   int devices = 8;
   int microbatches = 1;
   double tokens_by_width = 4;
@@ -39,6 +39,7 @@ struct DuplexRow {
   double communication = 0;  ///< Seconds of communication alone, by playing the programs.
   StepCost late;             ///< Gradients are reduced after the last backward.
   StepCost early;            ///< Each bucket of gradients is reduced as soon as it is complete.
+  StepCost lists;            ///< So too, and each action is a list of steps.
 };
 
 class DuplexBench {
@@ -48,24 +49,27 @@ class DuplexBench {
       : options_(options), link_(link), steps_(cluster, options.steps, std::move(stop)) {}
 
   DuplexRow run(const std::string& layout, double ratio) {
-    const ShardingModel early =
-        make_sharding_model({layout, options_.devices, options_.tokens_by_width, options_.width,
-                             kLayers, 0, options_.microbatches},
-                            link_);
+    ShardingModel early = make_sharding_model({layout, options_.devices, options_.tokens_by_width,
+                                               options_.width, kLayers, 0, options_.microbatches},
+                                              link_);
+    const ShardingModel lists = early;
+    early.conditions.orders_steps = false;
     ShardingModel late = early;
     late.layout.own_schedule = mesh::with_late_reductions(
         mesh::make_schedule(late.layout.schedule, 1, options_.microbatches));
     const mesh::TrainingPlan plan =
         mesh::make_training_plan(early.layout, early.graphs,
                                  mesh::predict_places(early.layout, early.hosts), early.conditions);
-    DuplexRow row{layout, ratio, 0, forecast_seconds(plan, 0), {}, {}};
+    DuplexRow row{layout, ratio, 0, forecast_seconds(plan, 0), {}, {}, {}};
     row.computing = row.communication / ratio;
     const double speed = most_flops(plan) / row.computing;
     row.late = steps_.measure(late, speed);
     row.early = steps_.measure(early, speed);
-    BenchOutput::report_progress(fmt::format("{}, comm/comp {:g}: late {}, early {}", layout, ratio,
-                                             format_seconds(row.late.seconds),
-                                             format_seconds(row.early.seconds)));
+    row.lists = steps_.measure(lists, speed);
+    BenchOutput::report_progress(fmt::format("{}, comm/comp {:g}: late {}, early {}, lists {}",
+                                             layout, ratio, format_seconds(row.late.seconds),
+                                             format_seconds(row.early.seconds),
+                                             format_seconds(row.lists.seconds)));
     return row;
   }
 
@@ -77,14 +81,16 @@ class DuplexBench {
 };
 
 std::string table_of(const std::vector<DuplexRow>& rows) {
-  std::string text =
-      fmt::format("\n{:<12} {:>9} {:>9} {:>9} {:>9} {:>5} {:>9} {:>5}\n", "layout", "comm/comp",
-                  "computing", "late", "early", "gain", "played", "gain");
+  std::string text = fmt::format("\n{:<11} {:>9} {:>9} {:>9} {:>8} {:>4} {:>6} {:>8} {:>4} {:>6}\n",
+                                 "layout", "comm/comp", "computing", "late", "early", "gain",
+                                 "played", "lists", "gain", "played");
   for (const DuplexRow& row : rows)
-    text += fmt::format("{:<12} {:>9g} {:>9} {:>9} {:>9} {:>5.2f} {:>9} {:>5.2f}\n", row.layout,
-                        row.ratio, format_seconds(row.computing), format_seconds(row.late.seconds),
-                        format_seconds(row.early.seconds), row.late.seconds / row.early.seconds,
-                        format_seconds(row.early.forecast), row.late.forecast / row.early.forecast);
+    text += fmt::format(
+        "{:<11} {:>9g} {:>9} {:>9} {:>8} {:>4.2f} {:>6.2f} {:>8} {:>4.2f} {:>6.2f}\n", row.layout,
+        row.ratio, format_seconds(row.computing), format_seconds(row.late.seconds),
+        format_seconds(row.early.seconds), row.late.seconds / row.early.seconds,
+        row.late.forecast / row.early.forecast, format_seconds(row.lists.seconds),
+        row.early.seconds / row.lists.seconds, row.early.forecast / row.lists.forecast);
   return text;
 }
 
@@ -103,7 +109,8 @@ std::string to_json(const std::vector<DuplexRow>& rows) {
                         {"computing_seconds", row.computing},
                         {"communication_seconds", row.communication},
                         {"late", json_of(row.late)},
-                        {"early", json_of(row.early)}});
+                        {"early", json_of(row.early)},
+                        {"lists", json_of(row.lists)}});
   return document.dump(1) + "\n";
 }
 
@@ -113,9 +120,11 @@ class DuplexProgram final : public BenchProgram {
   Description description() const override {
     return {.name = "duplex",
             .purpose =
-                "Measure how much of a mesh's communication hides behind its computation: a "
-                "GPT on emulated devices, on hosts with shaped links. late: gradients are "
-                "reduced after the last backward; early: each as soon as it is complete.",
+                "Measure how much of a mesh's communication hides behind its computation.\n"
+                "A GPT on emulated devices, on hosts with shaped links.\n"
+                "late: gradients are reduced after the last backward.\n"
+                "early: each as soon as it is complete.\n"
+                "lists: so too, and each action is a list of steps.",
             .example = "weft bench duplex --quick",
             .folder = "runs/bench-duplex",
             .folder_holds = "results and logs"};
@@ -173,8 +182,8 @@ class DuplexProgram final : public BenchProgram {
       output.publish(to_json(rows));
       output.print(fmt::format(
           "\nA step of a GPT of 4 layers of width {}, microbatches: {} of {:g} tokens, "
-          "{}.\ngain: late over early. played: early, by playing its programs.\n{}: results.json "
-          "has all of it\n",
+          "{}.\ngain: the arm to the left over this one. played: the same by playing the programs."
+          "\n{}: results.json has all of it\n",
           options_.width, options_.microbatches,
           options_.tokens_by_width * static_cast<double>(options_.width),
           shaped ? "links of " + options_.link : "unlimited loopback", output.folder().string()));

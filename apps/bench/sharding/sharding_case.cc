@@ -11,8 +11,8 @@
 #include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
-#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/program_seconds.h"
+#include "mesh/program/op_time_model.h"
 
 namespace weft::apps {
 namespace {
@@ -71,6 +71,7 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
     if (link_bits > 0)
       model.conditions.links[name] = static_cast<double>(link_bits) / 8 * kLinkGoodput;
   }
+  if (c.flops_per_second > 0) model.conditions.flops_per_second = c.flops_per_second;
   model.layout.meshes.push_back(std::move(mesh));
   model.layout.stages.push_back({0, static_cast<int>(shape.layers)});
   model.layout.schedule = "1f1b";

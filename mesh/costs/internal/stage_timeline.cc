@@ -2,88 +2,48 @@
 
 #include <algorithm>
 
-#include "mesh/program/move_plans.h"
 #include "mesh/program/step_order.h"
-#include "transfer/flow/simulate.h"
+#include "mesh/program/step_seconds.h"
 
 namespace weft::mesh {
 namespace {
 
-/// Returns the seconds until the last group is done when all groups start together.
-double simulated_seconds(const TrainingPlan& plan, const std::vector<GroupPlan>& groups) {
-  std::vector<transfer::Flow> flows;
-  for (const GroupPlan& group : groups) {
-    const auto& own = std::visit(
-        [](const auto& of) -> const std::vector<transfer::Flow>& { return of.flows; }, group.plan);
-    for (transfer::Flow flow : own) {
-      flow.id = transfer::FlowId(flows.size());
-      flows.push_back(std::move(flow));
+const ActionListMap& lists_of(const TrainingPlan& plan, StageId stage) {
+  static const ActionListMap kNone;
+  const MeshId mesh = plan.partition.mesh_of_stage[stage];
+  return static_cast<std::size_t>(mesh.value()) < plan.train.lists.size() ? plan.train.lists[mesh]
+                                                                          : kNone;
+}
+
+/// Plays a list with other durations of its steps. Reductions of gradients keep theirs.
+StepList played(const ActionList& list, const std::vector<StepDuration>& durations) {
+  ListedSteps graph = list.graph;
+  for (std::size_t i = 0; i < graph.steps.size(); ++i) {
+    ListedStep& step = graph.steps[i];
+    // A parameter that is gathered once per step has no duration after the first microbatch.
+    if (list.members[i].empty() || step.seconds + step.latency <= 0) continue;
+    step.seconds = step.latency = 0;
+    for (const ActionStep& member : list.members[i]) {
+      step.seconds += durations[member.step].seconds;
+      step.latency += durations[member.step].latency;
     }
   }
-  return transfer::simulate(flows, plan.topology, plan.network).seconds;
+  return play_steps(graph, list.list.order);
 }
 
-class StepTimer {
- public:
-  StepTimer(const TrainingPlan& plan, MeshId mesh, const OpTimeModel& seconds)
-      : plan_(plan),
-        mesh_(plan.partition.meshes[mesh]),
-        part_(plan.partition.per_mesh[mesh]),
-        seconds_(seconds) {}
-
-  double operator()(const Step& step) const {
-    if (const auto* compute = std::get_if<ComputeStep>(&step.what))
-      return compute_seconds(*compute);
-    const auto& [input, output, move] = std::get<MoveStep>(step.what);
-    const TensorType& type = plan_.partition.graph.value(local(input).value).type;
-    const int times = local(output).once_per_step ? plan_.layout.microbatches : 1;
-    return simulated_seconds(plan_, plan_move(type, move, mesh_, plan_.topology)) / times;
-  }
-
- private:
-  const LocalValue& local(LocalId id) const { return part_.locals[id]; }
-
-  TensorType local_type(LocalId id, int rank) const {
-    const TensorType& type = plan_.partition.graph.value(local(id).value).type;
-    return {type.dtype, local_shape(type.shape, local(id).spec, mesh_, rank)};
-  }
-
-  double compute_seconds(const ComputeStep& step) const {
-    double slowest = 0;
-    std::vector<TensorType> inputs, others;
-    for (int rank = 0; rank < mesh_.size(); ++rank) {
-      inputs.clear();
-      for (const LocalId input : step.inputs) inputs.push_back(local_type(input, rank));
-      if (rank > 0 && inputs == others) continue;
-      slowest = std::max(slowest, seconds_(plan_.partition.graph.node(step.node).op, inputs));
-      others = inputs;
-    }
-    return slowest;
-  }
-
-  const TrainingPlan& plan_;
-  const DeviceMesh& mesh_;
-  const MeshPartition& part_;
-  const OpTimeModel& seconds_;
-};
-
-}  // namespace
-
-double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
-                          const std::vector<int>& axes, const TensorType& type) {
-  return simulated_seconds(plan, plan_all_reduce(type, axes, mesh, plan.topology));
+/// Edges of the partition that send the value from the mesh.
+std::vector<std::size_t> edges_of(const Partition& partition, MeshId mesh, LocalId value) {
+  std::vector<std::size_t> edges;
+  for (std::size_t e = 0; e < partition.edges.size(); ++e)
+    if (partition.edges[e].from_mesh == mesh && partition.edges[e].source == value)
+      edges.push_back(e);
+  return edges;
 }
 
-std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh,
-                                 const OpTimeModel& seconds) {
-  const StepTimer timer(plan, mesh, seconds);
-  std::vector<double> result;
-  for (const Step& step : plan.partition.per_mesh[mesh].steps) result.push_back(timer(step));
-  return result;
-}
-
-StageTimeline stage_timeline(const Partition& partition, StageId stage, bool forward,
-                             const std::vector<double>& seconds) {
+/// Returns the timeline of steps that run one after the other.
+StageTimeline graph_timeline(const TrainingPlan& plan, StageId stage, bool forward,
+                             const std::vector<StepDuration>& durations) {
+  const Partition& partition = plan.partition;
   const MeshId mesh = partition.mesh_of_stage[stage];
   const MeshPartition& part = partition.per_mesh[mesh];
   StageTimeline line;
@@ -98,16 +58,197 @@ StageTimeline stage_timeline(const Partition& partition, StageId stage, bool for
       bool& by_work = line.used_by_work[input];
       by_work = by_work || !weights;
     }
-    (weights ? line.weights : line.work) += seconds[i];
-    for (const LocalId output : outputs_of(step)) {
-      for (std::size_t e = 0; e < partition.edges.size(); ++e) {
-        const MeshEdge& edge = partition.edges[e];
-        if (edge.from_mesh != mesh || edge.source != output) continue;
+    const auto outputs = outputs_of(step);
+    const bool once = part.locals[outputs.front()].once_per_step;
+    (weights ? line.weights : line.work) +=
+        durations[i].total() / (once ? plan.layout.microbatches : 1);
+    for (const LocalId output : outputs)
+      for (const std::size_t e : edges_of(partition, mesh, output))
         line.sent[e] = {line.work, line.weights, ++happened};
-      }
-    }
   }
   return line;
+}
+
+/// Maker of the timeline of a stage whose actions have lists. Used once.
+class ListedTimeline {
+ public:
+  ListedTimeline(const TrainingPlan& plan, StageId stage, bool forward,
+                 const std::vector<StepDuration>& durations)
+      : plan_(plan),
+        stage_(stage),
+        mesh_(plan.partition.mesh_of_stage[stage]),
+        lists_(plan.train.lists[mesh_]),
+        forward_(forward),
+        durations_(durations) {}
+
+  StageTimeline make() {
+    if (forward_) {
+      const Events events = events_of(ActionKind::kForward);
+      line_.work = mean_seconds(ActionKind::kForward, events.seconds);
+      add(events, [](double time) { return TimelinePoint{time, 0, 0}; });
+      return std::move(line_);
+    }
+    const Events input = events_of(ActionKind::kInputGrad);
+    const Events weights = events_of(ActionKind::kWeightGrad);
+    const Events both = events_of(ActionKind::kBackward);
+    line_.work = mean_seconds(ActionKind::kInputGrad, input.seconds);
+    line_.weights = mean_seconds(ActionKind::kWeightGrad, weights.seconds);
+    line_.hidden = std::max(
+        line_.work + line_.weights - mean_seconds(ActionKind::kBackward, both.seconds), 0.0);
+    // A point within a B is given by the parts of I and W that are done then.
+    const double filled = std::max(line_.weights - line_.hidden, 0.0);
+    const auto rest = [&, this](double time, double work) {
+      const double of_weights = std::clamp(time - work, 0.0, filled);
+      return filled > 0 ? of_weights / filled * line_.weights : 0.0;
+    };
+    for (const auto& [value, use] : both.uses) {
+      const auto by_input = input.uses.find(value), by_weights = weights.uses.find(value);
+      const bool by_work = by_input != input.uses.end();
+      TimelinePoint point;
+      if (by_work) {
+        point.work = std::min(by_input->second.time, line_.work);
+        point.weights = rest(use.time, point.work);
+      } else {
+        point.weights = by_weights != weights.uses.end() ? by_weights->second.time : 0;
+        const double weights_in_both =
+            line_.weights > 0 ? point.weights / line_.weights * filled : 0;
+        point.work = std::clamp(use.time - weights_in_both, 0.0, line_.work);
+      }
+      point.step = use.number;
+      line_.first_use[value] = point;
+      line_.used_by_work[value] = by_work;
+    }
+    for (const auto& [edge, sent] : both.sent) {
+      const auto by_input = input.sent.find(edge);
+      TimelinePoint point;
+      point.work =
+          by_input != input.sent.end() ? std::min(by_input->second.time, line_.work) : line_.work;
+      point.weights = rest(sent.time, point.work);
+      point.step = sent.number;
+      line_.sent[edge] = point;
+    }
+    return std::move(line_);
+  }
+
+ private:
+  /// Time within an action, without its recomputation, and number of the event.
+  struct Event {
+    double time = 0;
+    int number = 0;
+  };
+  struct Events {
+    double seconds = 0;
+    std::map<LocalId, Event> uses;      ///< First uses of values.
+    std::map<std::size_t, Event> sent;  ///< Sends, by edge.
+  };
+
+  Events events_of(ActionKind kind) const {
+    const ActionList& list = lists_.at({stage_, kind, false, false});
+    const StepList times = played(list, durations_);
+    const double again = recomputed_seconds(list);
+    const auto since = [&](double time) { return std::max(time - again, 0.0); };
+    Events events;
+    events.seconds = since(times.seconds);
+    const MeshPartition& part = plan_.partition.per_mesh[mesh_];
+    int happened = 0;
+    for (const std::size_t at : times.order) {
+      ++happened;
+      for (const ActionStep& one : list.members[at])
+        if (one.part != ActionStep::Part::kSend && one.round == ActionStep::Round::kFirst)
+          for (const LocalId input : inputs_of(part.steps[one.step]))
+            events.uses.try_emplace(input, Event{since(times.begin[at]), happened});
+      for (const ActionStep& one : list.members[at])
+        if (one.part != ActionStep::Part::kWithoutSend && one.round == ActionStep::Round::kFirst)
+          for (const LocalId output : outputs_of(part.steps[one.step]))
+            for (const std::size_t e : edges_of(plan_.partition, mesh_, output))
+              events.sent[e] = {since(times.end[at]), ++happened};
+    }
+    return events;
+  }
+  double recomputed_seconds(const ActionList& list) const {
+    double seconds = 0;
+    for (const auto& members : list.members)
+      for (const ActionStep& one : members)
+        if (one.round == ActionStep::Round::kRecompute) seconds += durations_[one.step].total();
+    return seconds;
+  }
+  /// Returns the mean over the microbatches, of which the first may gather parameters for all.
+  double mean_seconds(ActionKind kind, double other) const {
+    const int microbatches = plan_.layout.microbatches;
+    for (const bool is_last : {false, true}) {
+      const auto first = lists_.find({stage_, kind, true, is_last});
+      if (first == lists_.end()) continue;
+      const double seconds = std::max(
+          played(first->second, durations_).seconds - recomputed_seconds(first->second), 0.0);
+      // The last microbatch's reductions count apart.
+      if (!is_last) return (seconds + (microbatches - 1) * other) / microbatches;
+      if (kind == ActionKind::kForward) return seconds;
+    }
+    return other;
+  }
+  template <typename PointOf>
+  void add(const Events& events, const PointOf& point_of) {
+    for (const auto& [value, use] : events.uses) {
+      line_.first_use[value] = point_of(use.time);
+      line_.first_use[value].step = use.number;
+      line_.used_by_work[value] = true;
+    }
+    for (const auto& [edge, sent] : events.sent) {
+      line_.sent[edge] = point_of(sent.time);
+      line_.sent[edge].step = sent.number;
+    }
+  }
+
+  const TrainingPlan& plan_;
+  const StageId stage_;
+  const MeshId mesh_;
+  const ActionListMap& lists_;
+  const bool forward_;
+  const std::vector<StepDuration>& durations_;
+  StageTimeline line_;
+};
+
+}  // namespace
+
+double all_reduce_seconds(const TrainingPlan& plan, MeshId mesh, const std::vector<int>& axes,
+                          const TensorType& type) {
+  const OpTimeModel none = cost_model_seconds(0);
+  return StepSeconds(plan.partition, mesh, plan.topology, plan.network, none)
+      .all_reduce(type, axes)
+      .total();
+}
+
+std::vector<StepDuration> step_durations(const TrainingPlan& plan, MeshId mesh,
+                                         const OpTimeModel& seconds) {
+  StepSeconds timer(plan.partition, mesh, plan.topology, plan.network, seconds);
+  std::vector<StepDuration> result;
+  for (const Step& step : plan.partition.per_mesh[mesh].steps) result.push_back(timer.of(step));
+  return result;
+}
+
+StageTimeline stage_timeline(const TrainingPlan& plan, StageId stage, bool forward,
+                             const std::vector<StepDuration>& durations) {
+  const ActionListMap& lists = lists_of(plan, stage);
+  return lists.empty() ? graph_timeline(plan, stage, forward, durations)
+                       : ListedTimeline(plan, stage, forward, durations).make();
+}
+
+std::optional<double> listed_late_reduction(const TrainingPlan& plan, StageId stage,
+                                            const std::vector<StepDuration>& durations) {
+  const ActionListMap& lists = lists_of(plan, stage);
+  for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kWeightGrad}) {
+    for (const bool is_first : {false, true}) {
+      const auto last = lists.find({stage, kind, is_first, true});
+      if (last == lists.end()) continue;
+      const bool reduces = std::ranges::any_of(last->second.graph.steps,
+                                               [](const ListedStep& s) { return s.starts_itself; });
+      if (!reduces) return std::nullopt;
+      const StepList reduced = played(last->second, durations);
+      const StepList other = played(lists.at({stage, kind, false, false}), durations);
+      return std::max(reduced.seconds + reduced.late - other.seconds, 0.0);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft::mesh

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
-#include "mesh/costs/op_time_model.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/op_time_model.h"
+#include "mesh/program/step_seconds.h"
 
 namespace weft::mesh {
 
@@ -15,10 +17,12 @@ struct TimelinePoint {
   int step = 0;        ///< Sequence number of the event within the action.
 };
 
-/// Timeline of a stage's steps in one direction: F, or B with its parts I and W.
+/// Timeline of a stage's steps in one direction: F, or B with its parts I and W. Without the steps
+/// that a stage recomputes.
 struct StageTimeline {
   double work = 0;     ///< Seconds of F, or of I.
   double weights = 0;  ///< Seconds of W.
+  double hidden = 0;   ///< Seconds by which a B is shorter than I and W together.
   std::map<LocalId, TimelinePoint> first_use;
   /// True if F or I reads the value of `first_use`, false if only W reads it.
   std::map<LocalId, bool> used_by_work;
@@ -26,19 +30,26 @@ struct StageTimeline {
       sent;  ///< Send times by index into the edges of the partition.
 };
 
-/// Returns the seconds of each of a mesh's steps on its slowest device. Collectives take the time
-/// that a simulation of the plan's network gives. The time of a step that runs once per training
-/// step is divided by the number of microbatches.
-std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpTimeModel& seconds);
+/// Returns the durations of a mesh's steps. Collectives take the time that a simulation of the
+/// plan's network gives.
+std::vector<StepDuration> step_durations(const TrainingPlan& plan, MeshId mesh,
+                                         const OpTimeModel& seconds);
 
-/// Returns the timeline of F if `forward`, else of I and W. `seconds`: one entry per step of the
-/// mesh.
-StageTimeline stage_timeline(const Partition& partition, StageId stage, bool forward,
-                             const std::vector<double>& seconds);
+/// Returns the timeline of F if `forward`, else of I and W. `durations`: by step of the mesh.
+/// Follows the lists of the plan's training program; for a mesh without lists, steps run one after
+/// the other in the order of the graph.
+StageTimeline stage_timeline(const TrainingPlan& plan, StageId stage, bool forward,
+                             const std::vector<StepDuration>& durations);
+
+/// Returns the seconds from the end of a stage's last B or W, if its gradients need no reduction,
+/// to the end of their reductions. Absent if the mesh has no lists, or if the schedule says when
+/// the reductions start.
+std::optional<double> listed_late_reduction(const TrainingPlan& plan, StageId stage,
+                                            const std::vector<StepDuration>& durations);
 
 /// Returns the seconds in which all groups of the mesh over `axes` all-reduce `type` at the same
 /// time.
-double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
-                          const std::vector<int>& axes, const TensorType& type);
+double all_reduce_seconds(const TrainingPlan& plan, MeshId mesh, const std::vector<int>& axes,
+                          const TensorType& type);
 
 }  // namespace weft::mesh

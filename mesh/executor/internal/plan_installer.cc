@@ -149,6 +149,11 @@ std::string PlanInstaller::replan_for_network(const std::vector<double>& egress_
   TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), conditions);
   changed.decisions.record({PlanQuestion::kNetwork, "the observed link rates", text});
   if (same_flows(plan_.train, changed.train) && same_flows(plan_.validate, changed.validate)) {
+    // The devices keep the order of steps that they have.
+    for (auto part : {&TrainingPlan::train, &TrainingPlan::validate}) {
+      (changed.*part).programs = std::move((plan_.*part).programs);
+      (changed.*part).lists = std::move((plan_.*part).lists);
+    }
     replace_plan(std::move(changed));
     return "";
   }

@@ -27,7 +27,10 @@ class PlanInstaller final {
         layout_(std::move(layout)),
         conditions_(std::move(conditions)),
         model_(std::move(model)),
-        device_(device) {}
+        device_(device) {
+    if (device.kind == DeviceKind::kEmulated && !conditions_.flops_per_second)
+      conditions_.flops_per_second = device.flops_per_second;
+  }
 
   const TrainingPlan& plan() const { return plan_; }
   /// Returns the checkpoint's programs. They stay the same when the plan changes between steps.
@@ -87,7 +90,7 @@ class PlanInstaller final {
 
   DeviceGroup& devices_;
   const ParallelConfig layout_;
-  const PlanConditions conditions_;
+  PlanConditions conditions_;
   const ModelGraphs model_;
   const DeviceConfig device_;
   DeviceNumbering numbering_;  ///< Numbering of connect().

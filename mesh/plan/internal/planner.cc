@@ -148,6 +148,8 @@ CompileOptions options_of(const TrainingPlan& plan) {
   options.payload = layout.payload;
   for (const StageConfig& stage : layout.stages) options.recompute.push_back(stage.recompute);
   options.network = plan.network;
+  if (plan.conditions.orders_steps)
+    options.op_seconds = cost_model_seconds(plan.conditions.device_flops());
   options.times = vocabulary_times(plan.partition, layout);
   return options;
 }

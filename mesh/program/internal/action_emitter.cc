@@ -37,13 +37,14 @@ Op op_at(const MeshView& mesh, const ComputeStep& step, int rank) {
 }  // namespace
 
 ActionEmitter::ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
-                             const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
-                             GradientReduction& reduction, GradientTerms& terms, MeshEdges& edges,
-                             const CompileOptions& options)
+                             const ActionSteps& steps, ActionLists& lists, MeshBuffers& buffers,
+                             GradientSums& sums, GradientReduction& reduction, GradientTerms& terms,
+                             MeshEdges& edges, const CompileOptions& options)
     : mesh_(mesh),
       emitters_(emitters),
       schedule_(schedule),
       steps_(steps),
+      lists_(lists),
       buffers_(buffers),
       sums_(sums),
       reduction_(reduction),
@@ -97,7 +98,7 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
       !runs_pass(action.kind, Pass::kForward))
     terms_.start_receipts();
   const ActionScope scope{action.microbatch, emitters_.ranks_of(place.actor)};
-  const std::vector<ActionStep> steps = steps_.of(*stage, action.kind);
+  const std::vector<ActionStep>& steps = lists_.of(*stage, action.kind, action.microbatch).steps;
   double all = 0, done = 0;
   if (between)
     for (const ActionStep& one : steps) all += nominal_seconds_of(one);
@@ -132,6 +133,11 @@ void ActionEmitter::emit_deferred_scores(int actor, int microbatch) {
 
 void ActionEmitter::emit_step(const ActionStep& one, const ActionScope& scope) {
   const Step& step = mesh_.part().steps[one.step];
+  if (one.part == ActionStep::Part::kSend) {
+    for (const LocalId output : outputs_of(step))
+      edges_.send(output, scope.microbatch, scope.ranks);
+    return;
+  }
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     if (!can_end_fusion(mesh_.partition().graph.node(compute->node).op.kind)) start_complete();
     emit_compute(*compute, one.round, scope);
@@ -142,7 +148,7 @@ void ActionEmitter::emit_step(const ActionStep& one, const ActionScope& scope) {
   if (one.round == Round::kRecompute) return;
   for (const LocalId output : outputs_of(step)) {
     add_gradient(output, scope);
-    edges_.send(output, scope.microbatch, scope.ranks);
+    if (one.part == ActionStep::Part::kWhole) edges_.send(output, scope.microbatch, scope.ranks);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "mesh/program/internal/action_lists.h"
 #include "mesh/program/internal/action_steps.h"
 #include "mesh/program/internal/gradient_reduction.h"
 #include "mesh/program/internal/gradient_terms.h"
@@ -22,9 +23,9 @@ class ActionEmitter {
  public:
   /// Adds the transfers of moves and the losses to the programs. Borrows all arguments.
   ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
-                const ActionSteps& steps, MeshBuffers& buffers, GradientSums& sums,
-                GradientReduction& reduction, GradientTerms& terms, MeshEdges& edges,
-                const CompileOptions& options);
+                const ActionSteps& steps, ActionLists& lists, MeshBuffers& buffers,
+                GradientSums& sums, GradientReduction& reduction, GradientTerms& terms,
+                MeshEdges& edges, const CompileOptions& options);
 
   /// Called after each step of an action, with the share of the action's time that has passed.
   using Between = std::function<void(double done)>;
@@ -60,6 +61,7 @@ class ActionEmitter {
   const MeshEmitters& emitters_;
   const Schedule& schedule_;
   const ActionSteps& steps_;
+  ActionLists& lists_;
   MeshBuffers& buffers_;
   GradientSums& sums_;
   GradientReduction& reduction_;

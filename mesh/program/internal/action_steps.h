@@ -1,27 +1,19 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
 
+#include "mesh/program/action_list.h"
 #include "mesh/program/internal/mesh_view.h"
 #include "mesh/program/recomputation.h"
 #include "mesh/schedule/schedule.h"
 
 namespace weft::mesh {
 
-/// Step that an action runs on a mesh.
-struct ActionStep {
-  enum class Round : std::uint8_t { kFirst, kRecompute };
-  std::size_t step = 0;  ///< Index into MeshPartition::steps.
-  Round round = Round::kFirst;
-  friend bool operator==(const ActionStep&, const ActionStep&) = default;
-};
-
-/// Steps that each action of a schedule runs on one mesh, in order. A value, apart from the
-/// partition that it borrows.
+/// Steps that each action of a schedule runs on one mesh, in the order of the graph. A value, apart
+/// from the partition that it borrows.
 ///
 /// Two rules change the plain order of steps_of(). A stage that recomputes drops its activations
 /// after the forward and reruns some forward steps in its R, or at the start of its backward. The

@@ -55,6 +55,13 @@ class GradientReduction {
     return is_scattered(sum) ? scattered_[sum] : sums_.sums()[sum].buffers;
   }
   bool is_scattered(std::size_t sum) const { return !scattered_[sum].empty(); }
+  /// Returns the bytes that the reduce-scatter of a bucket holds until it ends; 0 if it is
+  /// all-reduced in place.
+  std::uint64_t buffer_bytes(std::size_t bucket) const {
+    return is_scattered(buckets_[bucket]) ? bytes_of(buckets_[bucket]) : 0;
+  }
+  /// Returns the bytes that all reduce-scatters in flight may hold together.
+  std::uint64_t max_buffer_bytes() const { return max_bytes_in_flight_; }
 
  private:
   using ByRank = std::vector<std::uint32_t>;
@@ -96,6 +103,10 @@ class GradientReduction {
   void reduce_scatter(std::size_t index, int microbatch, int during);
   /// Adds the transfers and the parts of the sums on each device.
   void prepare_scatter(Bucket& bucket);
+  /// Returns views of a rank's gradients that joined row by row give the order of the receiving
+  /// ranks: each row is for one rank. Empty if the memory of the gradients does not allow that.
+  std::vector<std::uint32_t> rows_for_receivers(const Bucket& bucket, int rank,
+                                                const std::vector<int>& ranks);
   /// Returns the buffer that holds the gradients in the order of the receiving ranks.
   std::uint32_t ordered_gradients(const Bucket& bucket, int rank, const std::vector<int>& ranks);
   /// Waits for the oldest reduce-scatter and adds its result to the sums.

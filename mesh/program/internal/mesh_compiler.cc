@@ -45,7 +45,10 @@ MeshCompiler::MeshCompiler(const CompileInputs& inputs, MeshId id, TransferNumbe
       terms(mesh, emitters, sums, reduction, inputs.terms, lowering),
       edges(mesh, emitters, all_buffers, inputs.edges, inputs.lanes, inputs.options),
       steps(mesh, inputs.schedule, emitters.actor_of(0), inputs.options.recompute),
-      actions(mesh, emitters, inputs.schedule, steps, buffers, sums, reduction, terms, edges,
+      lists(mesh, steps, sums, reduction, sent_values(id, inputs.edges),
+            reduced_stages(inputs.schedule), inputs.schedule.microbatches, inputs.topology,
+            inputs.options),
+      actions(mesh, emitters, inputs.schedule, steps, lists, buffers, sums, reduction, terms, edges,
               inputs.options) {}
 
 void MeshCompiler::emit_gradients() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "mesh/program/internal/action_emitter.h"
+#include "mesh/program/internal/action_lists.h"
 #include "mesh/program/internal/action_steps.h"
 #include "mesh/program/internal/gradient_reduction.h"
 #include "mesh/program/internal/gradient_sums.h"
@@ -30,7 +31,7 @@ struct CompileInputs {
 /// Compiler of one mesh's part of its devices' programs: owns the classes that emit it. A device of
 /// the spanning mesh has parts of two meshes in its program. Used once.
 ///
-///   actions ─► steps                      steps that an action runs
+///   actions ─► lists ─► steps             steps that an action runs, and their order
 ///      │  ├───► edges ──► buffers         values of the microbatches
 ///      │  └───► terms ─► reduction ─► sums   gradients
 ///      └──────► sums, buffers
@@ -55,6 +56,7 @@ struct MeshCompiler {
   GradientTerms terms;
   MeshEdges edges;
   const ActionSteps steps;
+  ActionLists lists;
   ActionEmitter actions;
 };
 

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "apps/bench/pipeline/pipeline_model.h"
-#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/program_seconds.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/op_time_model.h"
 #include "mesh/program/simulate_programs.h"
 #include "mesh/program/traffic.h"
 #include "mesh/schedule/named_schedules.h"

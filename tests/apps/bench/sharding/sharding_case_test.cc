@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mesh/costs/plan_costs.h"
 #include "mesh/schedule/late_reductions.h"
 #include "mesh/schedule/named_schedules.h"
 #include "tests/support/thrown_error.h"
@@ -85,6 +86,75 @@ TEST(ShardingCase, ReductionsOfGradientsHideBehindTheBackward) {
         most_flops(early) * ideal.communication_by_computing / forecast_seconds(early, 0);
     EXPECT_GE(forecast_seconds(late, speed) / forecast_seconds(early, speed), 0.95 * ideal.gain);
     EXPECT_DOUBLE_EQ(received_bytes(late), received_bytes(early));
+  }
+}
+
+/// Plans of a case with computing such that communication alone takes `ratio` of its time: actions
+/// in the order of the graph, and as lists.
+struct OrderedPlans {
+  OrderedPlans(const ShardingCase& c, double ratio) {
+    ShardingModel model = make_sharding_model(c, 200'000'000);
+    const auto plan = [&] {
+      return mesh::make_training_plan(model.layout, model.graphs,
+                                      mesh::predict_places(model.layout, model.hosts),
+                                      model.conditions);
+    };
+    model.conditions.orders_steps = false;
+    graph = plan();
+    speed = most_flops(graph) * ratio / forecast_seconds(graph, 0);
+    model.conditions.orders_steps = true;
+    model.conditions.flops_per_second = speed;
+    lists = plan();
+  }
+  double gain() const { return forecast_seconds(graph, speed) / forecast_seconds(lists, speed); }
+
+  double speed = 0;  ///< FLOP/s of a device.
+  mesh::TrainingPlan graph, lists;
+};
+
+constexpr double kRatios[] = {0.5, 1, 2};
+
+const ShardingCase kCases[] = {
+    {"1d", 8, 4, 128, 4},         {"1d-sequence", 8, 4, 128, 4}, {"2d", 4, 4, 128, 4},
+    {"3d", 8, 4, 128, 4},         {"3d", 8, 4, 128, 4, 0, 3},    {"fsdp", 8, 4, 128, 4},
+    {"fsdp", 8, 4, 128, 4, 0, 4}, {"data", 8, 4, 128, 4},        {"data", 8, 4, 128, 4, 0, 4},
+};
+
+TEST(ShardingCase, ListsMakeNoStepSlowerAndTakeNoMemory) {
+  for (const ShardingCase& c : kCases) {
+    for (const double ratio : kRatios) {
+      SCOPED_TRACE(testing::Message()
+                   << c.layout << ", " << c.microbatches << " microbatches, ratio " << ratio);
+      const OrderedPlans plans(c, ratio);
+      EXPECT_GE(plans.gain(), 1 - 1e-6);
+      EXPECT_DOUBLE_EQ(received_bytes(plans.lists), received_bytes(plans.graph));
+      for (std::size_t i = 0; i < plans.lists.train.programs.size(); ++i)
+        EXPECT_LE(static_cast<double>(plans.lists.train.programs[i].arena_bytes),
+                  1.05 * static_cast<double>(plans.graph.train.programs[i].arena_bytes));
+    }
+  }
+}
+
+// Ideal: the best of the orders that a list on two lanes finds for one microbatch.
+TEST(ShardingCase, WeightGradientsFillTheWaitsForSumsOf1d) {
+  for (const auto& [ratio, ideal] : {std::pair(0.5, 1.03), {1.0, 1.08}, {2.0, 1.05}})
+    EXPECT_GE(OrderedPlans({"1d", 8, 4, 128, 4}, ratio).gain(), 0.98 * ideal) << ratio;
+}
+
+TEST(ShardingCase, CostsForecastThePlayedStep) {
+  for (const ShardingCase& c : kCases) {
+    for (const double ratio : kRatios) {
+      const OrderedPlans plans(c, ratio);
+      const mesh::TrainingPlan& plan = plans.lists;
+      const double step =
+          mesh::simulate(plan.schedule,
+                         mesh::plan_costs(plan, mesh::cost_model_seconds(plans.speed)),
+                         mesh::simulation_options_of(plan))
+              .step_time;
+      const double played = forecast_seconds(plan, plans.speed);
+      EXPECT_NEAR(step, played, 0.05 * played)
+          << c.layout << ", " << c.microbatches << " microbatches, ratio " << ratio;
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "mesh/costs/op_time_model.h"
+#include "mesh/program/op_time_model.h"
 
 #include "core/device/emulated_device.h"
 
