@@ -1,5 +1,5 @@
-// concat(a[..., A], b[..., B]) -> y[..., A + B]: joined along the last dimension, which cannot be
-// split, as a device would need parts of both inputs.
+// concat(a[..., A], b[..., B], ...) -> y[..., A + B + ...]: joined along the last dimension, which
+// cannot be split, as a device would need parts of several inputs.
 //
 // slice(x; dim, begin, size) -> x[..., begin : begin + size, ...]. Along the last dimension it is
 // the gradient of concat by each input.
@@ -12,13 +12,17 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> inputs) {
-  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
-  Shape a = inputs[0].shape;
-  const Shape& b = inputs[1].shape;
-  require(!a.empty() && a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()), op,
-          inputs, "a and b must agree in all dimensions but the last");
-  a.back() += b.back();
-  return {{real, a}};
+  require(inputs.size() >= 2, op, inputs, "expected at least 2 inputs");
+  const DType real = require_inputs(op, inputs.first(1), {Element::kReal});
+  Shape joined = inputs[0].shape;
+  for (const TensorType& input : inputs.subspan(1)) {
+    const Shape& next = input.shape;
+    require(input.dtype == real && !joined.empty() && joined.size() == next.size() &&
+                std::equal(joined.begin(), joined.end() - 1, next.begin()),
+            op, inputs, "inputs must agree in their type and all dimensions but the last");
+    joined.back() += next.back();
+  }
+  return {{real, joined}};
 }
 
 std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> inputs) {

@@ -36,11 +36,13 @@ void run_upsample_grad(CpuKernels::Context& context, const OpRun& run) {
 }
 
 void run_concat(CpuKernels::Context&, const OpRun& run) {
-  const std::int64_t a = run.columns(0), b = run.columns(1), rows = run.rows(0);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* to = run.out_floats() + r * (a + b);
-    std::memcpy(to, run.floats(0) + r * a, bytes(a));
-    std::memcpy(to + a, run.floats(1) + r * b, bytes(b));
+  float* to = run.out_floats();
+  for (std::int64_t r = 0; r < run.rows(0); ++r) {
+    for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+      const std::int64_t columns = run.columns(i);
+      std::memcpy(to, run.floats(i) + r * columns, bytes(columns));
+      to += columns;
+    }
   }
 }
 

@@ -17,9 +17,14 @@ void run_upsample_grad(Backend& backend, const OpRun& run) {
 }
 
 void run_concat(Backend& backend, const OpRun& run) {
-  const std::int64_t a = run.columns(0), b = run.columns(1);
-  copy_columns(backend.stream(), run.type(0), run.in(0), a, 0, run.out(), a + b, 0, run.rows(0), a);
-  copy_columns(backend.stream(), run.type(0), run.in(1), b, 0, run.out(), a + b, a, run.rows(0), b);
+  const std::int64_t joined = run.outputs[0].type.shape.back();
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    const std::int64_t columns = run.columns(i);
+    copy_columns(backend.stream(), run.type(i), run.in(i), columns, 0, run.out(), joined, begin,
+                 run.rows(i), columns);
+    begin += columns;
+  }
 }
 
 void run_slice(Backend& backend, const OpRun& run) {

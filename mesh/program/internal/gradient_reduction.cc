@@ -16,16 +16,22 @@ std::int64_t padded(std::int64_t elements) {
   return (elements + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
 }
 
-/// Returns whether parts of a tensor lie one after the other in its memory.
-bool are_consecutive(const Region& whole, const std::vector<Region>& parts) {
-  std::int64_t next = whole[0].begin;
+/// Returns the number of equal pieces of consecutive memory that each part of a tensor consists of,
+/// if the parts cut one dimension into consecutive intervals of equal size: the tensor is that many
+/// times a piece of the first part, one of the second part, and so on. Returns 0 for other parts.
+std::int64_t pieces_of_part(const Region& whole, const std::vector<Region>& parts) {
+  std::size_t cut = 0;
+  for (std::size_t d = 0; d < whole.rank(); ++d)
+    if (parts.front()[d] != whole[d]) cut = d;
+  std::int64_t next = whole[cut].begin, pieces = 1;
   for (const Region& part : parts) {
-    for (std::size_t d = 1; d < whole.rank(); ++d)
-      if (part[d] != whole[d]) return false;
-    if (part[0].begin != next) return false;
-    next = part[0].end;
+    for (std::size_t d = 0; d < whole.rank(); ++d)
+      if (d != cut && part[d] != whole[d]) return 0;
+    if (part[cut].begin != next || part[cut].size() != parts.front()[cut].size()) return 0;
+    next = part[cut].end;
   }
-  return next == whole[0].end;
+  for (std::size_t d = 0; d < cut; ++d) pieces *= whole[d].size();
+  return next == whole[cut].end ? pieces : 0;
 }
 
 }  // namespace
@@ -195,10 +201,41 @@ void GradientReduction::prepare_scatter(Bucket& bucket) {
   bucket.transfers = emitters_.add_transfers(bucket.what->name, TransferPurpose::kAllReduce, plans);
 }
 
+std::vector<std::uint32_t> GradientReduction::rows_for_receivers(const Bucket& bucket, int rank,
+                                                                 const std::vector<int>& ranks) {
+  constexpr std::int64_t kMaxPieces = 16;
+  Emitter& emitter = emitters_[rank];
+  const auto receivers = std::ssize(ranks);
+  std::vector<std::uint32_t> rows;
+  for (std::size_t i = 0; i < bucket.what->sums.size(); ++i) {
+    const GradientSum& sum = sums_.sums()[bucket.what->sums[i]];
+    const Region held = mesh_.region(sum.term.gradient, rank);
+    std::vector<Region> parts;
+    for (const int receiver : ranks)
+      parts.push_back(mesh_.region(sums_.parameter_of(sum), receiver));
+    const std::int64_t pieces = pieces_of_part(held, parts);
+    const std::int64_t elements = parts.front().num_elements();
+    if (pieces == 0 || pieces > kMaxPieces || padded(elements) != elements) return {};
+    const TensorType type{DType::kF32, {receivers, elements / pieces}};
+    for (std::int64_t piece = 0; piece < pieces; ++piece)
+      rows.push_back(emitter.add_view(bucket.gradients[i][rank], piece * type.bytes(), type));
+  }
+  return rows;
+}
+
 std::uint32_t GradientReduction::ordered_gradients(const Bucket& bucket, int rank,
                                                    const std::vector<int>& ranks) {
   Emitter& emitter = emitters_[rank];
   const TensorType all{DType::kF32, {std::ssize(ranks) * bucket.elements}};
+  std::vector<std::uint32_t> rows = rows_for_receivers(bucket, rank, ranks);
+  if (rows.size() == 1) return emitter.add_view(rows.front(), 0, all);
+  if (!rows.empty()) {
+    const std::uint32_t joined = emitter.add_arena_buffer(all);
+    const TensorType by_receiver{DType::kF32, {std::ssize(ranks), bucket.elements}};
+    emitter.run({OpKind::kConcat, {}}, std::move(rows), {emitter.add_view(joined, 0, by_receiver)},
+                false);
+    return joined;
+  }
   std::optional<std::uint32_t> copy;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < bucket.what->sums.size(); ++i) {
@@ -208,8 +245,6 @@ std::uint32_t GradientReduction::ordered_gradients(const Bucket& bucket, int ran
     std::vector<Region> parts;
     for (const int receiver : ranks)
       parts.push_back(mesh_.region(sums_.parameter_of(sum), receiver));
-    const bool is_all = held.num_elements() == all.elements();
-    if (is_all && are_consecutive(held, parts)) return emitter.add_view(gradient, 0, all);
     if (!copy) copy = emitter.add_arena_buffer(all);
     for (std::size_t m = 0; m < ranks.size(); ++m) {
       const std::int64_t at = static_cast<std::int64_t>(m) * bucket.elements + offset;

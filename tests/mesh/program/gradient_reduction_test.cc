@@ -15,7 +15,7 @@ namespace {
 
 using transfer::DeviceId;
 
-/// A mesh of 2 x 2 devices with one parameter of 8 x 16. Each device computes its gradient as a
+/// A mesh of 2 x 2 devices with one parameter. Each device computes its gradient as a
 /// term of a sum over axis `data`.
 class GradientReductionTest : public testing::Test {
  protected:
@@ -28,8 +28,8 @@ class GradientReductionTest : public testing::Test {
     topology_ = transfer::Topology{std::vector<transfer::HostId>(4, transfer::HostId(0))};
   }
   /// Adds a parameter in spec `spec`; its gradient is in spec `gradient`.
-  void add_parameter(const Spec& spec, const Spec& gradient) {
-    const TensorType type{DType::kF32, {8, 16}};
+  void add_parameter(const Spec& spec, const Spec& gradient, std::int64_t rows = 8) {
+    const TensorType type{DType::kF32, {rows, 16}};
     Graph& graph = partition_.graph;
     const ValueId weights = graph.add_parameter("w", type, {}, {"", ""}, true);
     const ValueId data = graph.add_input("x", type, {"", ""});
@@ -121,12 +121,26 @@ TEST_F(GradientReductionTest, AKeptSumOfASplitParameterIsReduceScattered) {
 TEST_F(GradientReductionTest, ColumnsAreCopiedInTheOrderOfTheReceivers) {
   add_parameter({{{}, {1, 0}}, {}}, {{{}, {1}}, {0}});
   const Program program = emit(1);
-  EXPECT_EQ(text(program), "0: copy copy start \n-1: wait ");
+  EXPECT_EQ(text(program), "0: copy start \n-1: wait ");
   EXPECT_EQ(program.buffers[whole_[1]].type.shape, (Shape{8, 4}));
+  const auto& joined = std::get<mesh::Run>(program.instructions[1]);
+  const auto& start = std::get<Start>(program.instructions[2]);
+  EXPECT_EQ(program.ops[joined.op].kind, OpKind::kConcat);
+  ASSERT_EQ(joined.inputs.size(), 8u) << "a view of each row, with a part for each receiver";
+  EXPECT_EQ(program.buffers[joined.inputs[3]].type.shape, (Shape{2, 4}));
+  EXPECT_EQ(program.buffers[joined.inputs[3]].offset - program.buffers[joined.inputs[0]].offset,
+            3 * 8 * sizeof(float));
+  EXPECT_EQ(program.buffers[joined.outputs[0]].offset, program.buffers[start.source].offset);
+}
+
+TEST_F(GradientReductionTest, ManyPiecesAreCopiedReceiverByReceiver) {
+  add_parameter({{{}, {1, 0}}, {}}, {{{}, {1}}, {0}}, 32);
+  const Program program = emit(1);
+  EXPECT_EQ(text(program), "0: copy copy start \n-1: wait ");
   const auto& second = std::get<mesh::Run>(program.instructions[2]);
   const auto& start = std::get<Start>(program.instructions[3]);
   EXPECT_EQ(program.buffers[second.outputs[0]].offset,
-            program.buffers[start.source].offset + 8 * 4 * sizeof(float))
+            program.buffers[start.source].offset + 32 * 4 * sizeof(float))
       << "a view lies in its buffer";
 }
 

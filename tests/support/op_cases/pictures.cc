@@ -22,9 +22,8 @@ Numbers reference_upsample(const ReferenceRun& run) {
 Numbers reference_concat(const ReferenceRun& run) {
   Numbers y;
   for (std::size_t row = 0; row < run.in(0).size() / run.last(0); ++row) {
-    for (const std::size_t side : {0, 1}) {
-      for (std::size_t c = 0; c < run.last(side); ++c)
-        y.push_back(run.in(side)[row * run.last(side) + c]);
+    for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+      for (std::size_t c = 0; c < run.last(i); ++c) y.push_back(run.in(i)[row * run.last(i) + c]);
     }
   }
   return y;
@@ -49,6 +48,7 @@ void add_picture_cases(OpCases& to) {
               .inputs = {{s}}});
   }
   to.add({.op = {OpKind::kConcat, {}}, .inputs = {{{2, 3, 5, 7}}, {{2, 3, 5, 19}}}});
+  to.add({.op = {OpKind::kConcat, {}}, .inputs = {{{8, 16}}, {{8, 48}}, {{8, 1}}, {{8, 32}}}});
 }
 
 }  // namespace weft::test
