@@ -57,7 +57,8 @@ class PlanCosts {
     costs.hidden = backward_[stage].hidden;
     for (const std::size_t step :
          recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
-      costs.recompute += durations_[mesh_of(stage)][step].total();
+      if (!runs_once_per_step(partition_.per_mesh[mesh_of(stage)], step))
+        costs.recompute += durations_[mesh_of(stage)][step].total();
     }
     costs.recomputes = plan_.layout.stages[stage.value()].recompute;
     costs.activations = memory.activations;
@@ -90,7 +91,8 @@ class PlanCosts {
       const Step& step = part.steps[i];
       if (step.stage == partition_.vocabulary->output && step.pass == Pass::kForward &&
           std::holds_alternative<MoveStep>(step.what))
-        costs_.vocabulary_exchange += durations[i].total();
+        costs_.vocabulary_exchange +=
+            durations[i].total() / (runs_once_per_step(part, i) ? plan_.layout.microbatches : 1);
     }
     const VocabularyMemory memory = vocabulary_memory(partition_, barriers);
     for (const std::vector<Action>& actions : plan_.schedule.actors) {
@@ -309,6 +311,7 @@ void scale_to_measured(ScheduleCosts& costs, const TrainingPlan& plan,
         std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
     one.weight_grad = measured[stage].weight_grad;
     one.hidden = 0;  // A measured B is split into I and W.
+    one.listed_late_reduction.reset();
     if (!plan.partition.vocabulary || one.vocabulary_scores <= 0) continue;
     const auto& [output, input] = *plan.partition.vocabulary;
     one.vocabulary_scores = measured[output.value()].forward;

@@ -23,6 +23,7 @@ struct ActionStep {
   std::size_t step = 0;  ///< Index into MeshPartition::steps.
   Round round = Round::kFirst;
   Part part = Part::kWhole;
+  bool is_bound = false;  ///< True if the next step follows at once: one op may replace both.
   friend bool operator==(const ActionStep&, const ActionStep&) = default;
 };
 

@@ -72,6 +72,7 @@ void Emitter::extend_life(std::uint32_t buffer, std::int64_t instruction) {
 
 void Emitter::await_buffer(std::uint32_t buffer) {
   if (const auto found = filled_by_.find(buffer); found != filled_by_.end()) wait(found->second);
+  if (const auto whole = viewed_.find(buffer); whole != viewed_.end()) await_buffer(whole->second);
 }
 
 std::uint32_t Emitter::index_of(const Op& op) {

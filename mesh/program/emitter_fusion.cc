@@ -29,6 +29,10 @@ struct Touched {
   ListedOp operator()(const BeginAction&) const { return {}; }
   ListedOp operator()(const EndActions&) const { return {}; }
   ListedOp operator()(const Run& run) const {
+    // A copy is no part of a fusion, and may be from or to parts of other tensors' memory.
+    const OpKind kind = program.ops[run.op].kind;
+    if (kind == OpKind::kSlice || kind == OpKind::kConcat)
+      return {nullptr, all_overlapping(run.inputs), all_overlapping(run.outputs)};
     return {&program.ops[run.op], run.inputs, run.outputs, run.accumulate};
   }
   ListedOp operator()(const Read& read) const { return {nullptr, {}, {read.buffer}}; }
@@ -40,10 +44,18 @@ struct Touched {
   }
   ListedOp operator()(const Wait&) const { return {}; }
   ListedOp operator()(const Accumulate& accumulate) const {
-    return {nullptr, {accumulate.source}, {accumulate.destination}};
+    return {nullptr, overlapping(accumulate.source), {accumulate.destination}};
   }
   ListedOp operator()(const Norm& norm) const { return {nullptr, {}, {norm.destination}}; }
 
+  std::vector<std::uint32_t> all_overlapping(const std::vector<std::uint32_t>& buffers) const {
+    std::vector<std::uint32_t> all;
+    for (const std::uint32_t buffer : buffers) {
+      const std::vector<std::uint32_t> one = overlapping(static_cast<std::int32_t>(buffer));
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
   /// Returns the buffer, and others in the same memory: a transfer may move several tensors.
   std::vector<std::uint32_t> overlapping(std::int32_t buffer) const {
     std::vector<std::uint32_t> all{static_cast<std::uint32_t>(buffer)};

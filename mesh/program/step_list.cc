@@ -284,7 +284,8 @@ class StepLister {
         max_bytes_(max_bytes),
         player_(graph, uses, sharing) {
     for (std::size_t i = 0; i < graph.steps.size(); ++i)
-      if (std::ranges::all_of(graph.steps[i].reads,
+      if (!graph.steps[i].starts_itself &&
+          std::ranges::all_of(graph.steps[i].reads,
                               [&](std::size_t value) { return uses.maker[value] == kNone; }))
         ready_.push_back(i);
   }
@@ -308,7 +309,7 @@ class StepLister {
   bool fits(std::size_t step) const {
     return player_.bytes() + player_.bytes_made(step) <= max_bytes_;
   }
-  /// Returns the most urgent step of the lane of those that can run now and take less than
+  /// Returns the most urgent step of the lane of those that can run now and take at most
   /// `seconds`.
   std::size_t best(StepLane lane, double seconds) const {
     std::size_t found = kNone;
@@ -360,8 +361,9 @@ class StepLister {
       if (!player_.is_ready(step)) next = std::min(next, player_.ready_at(step));
       else if (urgent == kNone || comes_before(step, urgent)) urgent = step;
     }
-    if (next < kNever) player_.wait_until(next);
-    else place(urgent);
+    if (next < kNever) return player_.wait_until(next);
+    WEFT_CHECK(urgent != kNone, "no step can run");
+    place(urgent);
   }
 
   const ListedSteps& graph_;

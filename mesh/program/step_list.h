@@ -46,7 +46,7 @@ struct StepList {
   double exposed = 0;  ///< Time in which the compute lane waits for the network lane.
   /// Time from `seconds` until the last step ends that starts itself.
   double late = 0;
-  double peak_bytes = 0;  ///< Most bytes of values at a time.
+  double peak_bytes = 0;  ///< Most bytes of values at a time. It depends on the order alone.
   /// Times at which each step begins, and at which its values exist.
   std::vector<double> begin, end;
 };
@@ -62,8 +62,8 @@ StepList play_steps(const ListedSteps& graph, std::vector<std::size_t> order);
 /// with the longest path to the end goes first. They differ in the weight of the network lane in
 /// that path, and in whether the compute lane may wait for a more urgent step while another is
 /// ready. Steps of the network lane start as early as memory allows: the result takes at most
-/// `max_memory` of the bytes of the graph's order. It is longer than that order under neither way
-/// to share the network lane. Pure.
+/// `max_memory` of the bytes of the graph's order. Under both ways to share the network lane it is
+/// at most as long as that order. Pure.
 ///
 /// Source: list scheduling by critical paths (Graham, 1969).
 StepList list_steps(const ListedSteps& graph, double max_memory = 1.05);

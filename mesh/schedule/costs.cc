@@ -74,6 +74,7 @@ ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
           &share.retained_for_recompute}) {
       *value *= part;
     }
+    if (share.listed_late_reduction) *share.listed_late_reduction *= part;
     result.stages.insert(result.stages.end(), chunks, share);
   }
   result.edges.clear();

@@ -6,6 +6,11 @@
 #include "mesh/program/step_seconds.h"
 
 namespace weft::mesh {
+
+bool runs_once_per_step(const MeshPartition& part, std::size_t step) {
+  return part.locals[outputs_of(part.steps[step]).front()].once_per_step;
+}
+
 namespace {
 
 const ActionListMap& lists_of(const TrainingPlan& plan, StageId stage) {
@@ -58,11 +63,9 @@ StageTimeline graph_timeline(const TrainingPlan& plan, StageId stage, bool forwa
       bool& by_work = line.used_by_work[input];
       by_work = by_work || !weights;
     }
-    const auto outputs = outputs_of(step);
-    const bool once = part.locals[outputs.front()].once_per_step;
     (weights ? line.weights : line.work) +=
-        durations[i].total() / (once ? plan.layout.microbatches : 1);
-    for (const LocalId output : outputs)
+        durations[i].total() / (runs_once_per_step(part, i) ? plan.layout.microbatches : 1);
+    for (const LocalId output : outputs_of(step))
       for (const std::size_t e : edges_of(partition, mesh, output))
         line.sent[e] = {line.work, line.weights, ++happened};
   }
@@ -93,8 +96,9 @@ class ListedTimeline {
     const Events both = events_of(ActionKind::kBackward);
     line_.work = mean_seconds(ActionKind::kInputGrad, input.seconds);
     line_.weights = mean_seconds(ActionKind::kWeightGrad, weights.seconds);
-    line_.hidden = std::max(
-        line_.work + line_.weights - mean_seconds(ActionKind::kBackward, both.seconds), 0.0);
+    line_.hidden =
+        std::clamp(line_.work + line_.weights - mean_seconds(ActionKind::kBackward, both.seconds),
+                   0.0, line_.weights);
     // A point within a B is given by the parts of I and W that are done then.
     const double filled = std::max(line_.weights - line_.hidden, 0.0);
     const auto rest = [&, this](double time, double work) {
@@ -169,7 +173,9 @@ class ListedTimeline {
     double seconds = 0;
     for (const auto& members : list.members)
       for (const ActionStep& one : members)
-        if (one.round == ActionStep::Round::kRecompute) seconds += durations_[one.step].total();
+        if (one.round == ActionStep::Round::kRecompute &&
+            !runs_once_per_step(plan_.partition.per_mesh[mesh_], one.step))
+          seconds += durations_[one.step].total();
     return seconds;
   }
   /// Returns the mean over the microbatches, of which the first may gather parameters for all.

@@ -30,6 +30,9 @@ struct StageTimeline {
       sent;  ///< Send times by index into the edges of the partition.
 };
 
+/// Returns whether only the first microbatch that needs it runs the step: a gather of a parameter.
+bool runs_once_per_step(const MeshPartition& part, std::size_t step);
+
 /// Returns the durations of a mesh's steps. Collectives take the time that a simulation of the
 /// plan's network gives.
 std::vector<StepDuration> step_durations(const TrainingPlan& plan, MeshId mesh,

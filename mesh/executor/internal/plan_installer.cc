@@ -23,6 +23,16 @@ bool same_flows(const Compiled& before, const Compiled& after) {
       [](const PlannedEdge& a, const PlannedEdge& b) { return a.plan.flows == b.plan.flows; });
 }
 
+/// Replaces what was compiled by what was compiled before, except for the seconds of transfers
+/// between meshes. Both have the same flows.
+void keep_programs(Compiled& compiled, Compiled before) {
+  for (std::size_t e = 0; e < before.edges.size(); ++e)
+    before.edges[e].plan.predicted_seconds = compiled.edges[e].plan.predicted_seconds;
+  for (std::size_t t = 0; t < before.terms.size(); ++t)
+    before.terms[t].plan.predicted_seconds = compiled.terms[t].plan.predicted_seconds;
+  compiled = std::move(before);
+}
+
 std::set<transfer::DeviceId> all_devices(std::size_t size) {
   std::set<transfer::DeviceId> devices;
   for (std::uint32_t i = 0; i < size; ++i) devices.insert(transfer::DeviceId(i));
@@ -149,11 +159,10 @@ std::string PlanInstaller::replan_for_network(const std::vector<double>& egress_
   TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), conditions);
   changed.decisions.record({PlanQuestion::kNetwork, "the observed link rates", text});
   if (same_flows(plan_.train, changed.train) && same_flows(plan_.validate, changed.validate)) {
-    // The devices keep the order of steps that they have.
-    for (auto part : {&TrainingPlan::train, &TrainingPlan::validate}) {
-      (changed.*part).programs = std::move((plan_.*part).programs);
-      (changed.*part).lists = std::move((plan_.*part).lists);
-    }
+    // The devices keep their programs.
+    keep_programs(changed.train, std::move(plan_.train));
+    keep_programs(changed.validate, std::move(plan_.validate));
+    changed.collectives = std::move(plan_.collectives);
     replace_plan(std::move(changed));
     return "";
   }

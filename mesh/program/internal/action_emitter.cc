@@ -106,7 +106,7 @@ void ActionEmitter::emit(ActionPlace place, const Between& between) {
     emit_step(one, scope);
     if (!between) continue;
     done += nominal_seconds_of(one);
-    between(all > 0 ? done / all : 0);
+    if (!one.is_bound) between(all > 0 ? done / all : 0);
   }
   start_complete();
   if (!runs_pass(action.kind, Pass::kForward)) return;

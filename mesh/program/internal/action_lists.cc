@@ -149,10 +149,12 @@ class ActionGraph {
         if (sends_later) one.part = Part::kWithoutSend;
       }
       made.insert(outputs.begin(), outputs.end());
+      one.is_bound = at != group.back();
       members.push_back(one);
     }
     std::ranges::sort(listed.reads);
     listed.reads.erase(std::unique(listed.reads.begin(), listed.reads.end()), listed.reads.end());
+    made_.insert(made.begin(), made.end());
     for (const LocalId id : made) {
       value_of_[id] = graph_.values.size();
       listed.makes.push_back(graph_.values.size());
@@ -182,8 +184,7 @@ class ActionGraph {
     for (const std::size_t sum : bucket.sums) {
       const LocalId gradient = in_.sums.sums()[sum].term.gradient;
       bytes += static_cast<std::int64_t>(in_.mesh.local_type(gradient, 0).bytes());
-      const auto made = value_of_.find(gradient);
-      if (made != value_of_.end()) listed.reads.push_back(made->second);
+      if (made_.contains(gradient)) listed.reads.push_back(value_of_.at(gradient));
     }
     if (listed.reads.empty()) return;
     std::ranges::sort(listed.reads);
@@ -219,6 +220,7 @@ class ActionGraph {
   const std::vector<ActionStep>& steps_;
   StepSeconds& seconds_;
   std::set<std::size_t> here_;  ///< Steps that the action runs.
+  std::set<LocalId> made_;      ///< Values that it makes.
   std::map<LocalId, std::size_t> value_of_;
   ListedSteps graph_;
   std::vector<std::vector<ActionStep>> members_;
@@ -261,11 +263,9 @@ ActionList ActionLists::make(const ActionListKey& key) {
   result.steps = steps_.of(key.stage, key.kind);
   if (!orders_) return result;
   std::vector<std::size_t> reduced;  // Indices of buckets.
-  if (key.kind != ActionKind::kForward && !held_.contains(key.stage)) {
-    for (std::size_t bucket = 0; bucket < sums_.buckets().size(); ++bucket) {
-      const bool is_each = !sums_.sums()[sums_.buckets()[bucket].sums.front()].is_kept();
-      if (is_each || key.is_last_microbatch) reduced.push_back(bucket);
-    }
+  for (std::size_t bucket = 0; bucket < sums_.buckets().size(); ++bucket) {
+    const bool is_each = !sums_.sums()[sums_.buckets()[bucket].sums.front()].is_kept();
+    if (key.is_last_microbatch ? !held_.contains(key.stage) : is_each) reduced.push_back(bucket);
   }
   return ActionGraph({mesh_, sums_, reduction_, sent_, readers_}, key, result.steps, *seconds_)
       .build(reduced);

@@ -20,7 +20,7 @@ namespace weft::mesh {
 /// Weight gradients, and forward ops that nothing waits for, move into the waits for collectives
 /// (see list_steps). Some steps stay as they are:
 ///  - Ops that one op replaces (core/ops/fusion.h) are found in the order of the graph and stay
-///    together: the kernels and their results are the same in any order.
+///    together. So Emitter::finish replaces them in any order, by the same kernels.
 ///  - A reduction of gradients follows the last step that computes one of its bucket.
 ///  - A value that a collective makes is sent to other meshes once it has arrived, so that the
 ///    device does not wait for it.
