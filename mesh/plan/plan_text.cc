@@ -202,7 +202,9 @@ std::string actions_text(const TrainingPlan& plan) {
   std::string text;
   std::set<std::pair<StageId, ActionKind>> shown;
   for (const ActionListMap& lists : plan.train.lists) {
-    for (const auto& [key, one] : lists) {
+    for (const auto& listed : lists) {
+      const ActionListKey& key = listed.first;
+      const ActionList& one = listed.second;
       const bool is_scheduled =
           std::ranges::any_of(plan.schedule.actors, [&](const std::vector<Action>& actions) {
             return std::ranges::any_of(actions, [&](const Action& action) {

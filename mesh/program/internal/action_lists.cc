@@ -12,8 +12,6 @@ namespace {
 using Part = ActionStep::Part;
 using Round = ActionStep::Round;
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
 /// What the lists of a mesh are made from.
 struct ListInputs {
   const MeshView& mesh;

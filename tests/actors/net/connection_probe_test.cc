@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "core/base/error.h"
 #include "tests/support/eventually.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -15,15 +14,12 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(ConnectionProbes, SucceedOnlyAtAListeningPort) {
-  std::optional<ProbeListener> open, closed;
-  open.emplace("127.0.0.1");
-  closed.emplace("127.0.0.1");
-  const std::uint16_t closed_port = closed->port();
-  closed.reset();
-  ConnectionProbes trials({{"127.0.0.1", {"127.0.0.1", open->port()}},
-                           {"127.0.0.1", {"127.0.0.1", closed_port}},
-                           {"192.0.2.7", {"127.0.0.1", open->port()}},
-                           {"127.0.0.1", {"a host name", open->port()}}});
+  const ProbeListener open("127.0.0.1");
+  const test::ReservedPort closed;
+  ConnectionProbes trials({{"127.0.0.1", {"127.0.0.1", open.port()}},
+                           {"127.0.0.1", {"127.0.0.1", closed.port()}},
+                           {"192.0.2.7", {"127.0.0.1", open.port()}},
+                           {"127.0.0.1", {"a host name", open.port()}}});
   EXPECT_TRUE(test::eventually([&] { return trials.poll_once(); }));
   EXPECT_THAT(trials.reached(), ElementsAre(1, 0, 0, 0));
 }

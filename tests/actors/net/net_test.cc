@@ -16,6 +16,7 @@
 #include "actors/net/network.h"
 #include "core/base/philox.h"
 #include "tests/support/eventually.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -237,33 +238,10 @@ TEST(Connection, AnAnnouncedLengthAboveTheLimitIsRefused) {
   ::close(fd);
 }
 
-/// A port of 127.0.0.1 at which no one listens. Until the end of this object no other process is
-/// given the port, but a listener of this process may take it.
-struct ReservedPort {
-  ReservedPort() {
-    const int reuse = 1;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse), 0);
-    EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port = ntohs(address.sin_port);
-  }
-  ~ReservedPort() { ::close(fd); }
-  ReservedPort(const ReservedPort&) = delete;
-  ReservedPort& operator=(const ReservedPort&) = delete;
-  Address address() const { return {"127.0.0.1", port}; }
-
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  std::uint16_t port = 0;
-};
-
 TEST(Dial, RetriesUntilThePeerListens) {
   EventLoop loop("loop");
-  const ReservedPort reserved;
-  const Address address = reserved.address();
+  const test::ReservedPort reserved;
+  const Address address{"127.0.0.1", reserved.port()};
   std::promise<std::shared_ptr<Connection>> connected;
   dial(loop, address, in(test::kPatience), Retry::kUntilDeadline,
        {[&](std::shared_ptr<Connection> connection) { connected.set_value(std::move(connection)); },
@@ -277,8 +255,8 @@ TEST(Dial, RetriesUntilThePeerListens) {
 
 TEST(Dial, AnErrorNamesTheAddressAndTheReason) {
   EventLoop loop("loop");
-  const ReservedPort reserved;
-  const Address address = reserved.address();
+  const test::ReservedPort reserved;
+  const Address address{"127.0.0.1", reserved.port()};
   std::promise<Error> failed;
   dial(loop, address, in(test::kPatience), Retry::kNever,
        {[](std::shared_ptr<Connection>) { ADD_FAILURE(); },
@@ -356,11 +334,11 @@ TEST(Net, OneUsersStreamsOnLoopbackArePrivate) {
 }
 
 TEST(Net, AStreamIsNotPrivateIfTheNameOfItsUnixSocketIsTaken) {
-  const ReservedPort reserved;
-  const auto [name, size] = unix_address(reserved.port);
+  const test::ReservedPort reserved;
+  const auto [name, size] = unix_address(reserved.port());
   const int taker = ::socket(AF_UNIX, SOCK_STREAM, 0);
   EXPECT_EQ(::bind(taker, reinterpret_cast<const sockaddr*>(&name), size), 0);
-  Streams streams("127.0.0.1", reserved.port);
+  Streams streams("127.0.0.1", reserved.port());
   const auto [accepted, connected] = streams.connect("127.0.0.1");
   EXPECT_FALSE(accepted->is_private());
   EXPECT_FALSE(connected->is_private());
