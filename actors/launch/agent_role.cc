@@ -52,6 +52,17 @@ std::string instruction_set() {
   return "baseline";
 }
 
+/// Has the agent interrupt the drivers that it started, and waits until it has. The head hears of
+/// the leave later: else it could tell a driver that its devices are lost before the driver has the
+/// signal, and the run would fail instead of being interrupted.
+void drain(const ActorRef<Agent>& agent) {
+  try {
+    agent.within(kHeadHearsWithin).call<&Agent::drain>().get();
+  } catch (const Error&) {
+    // A driver that was not signalled ends when its devices do.
+  }
+}
+
 /// Tells the head that this host leaves when its devices are unused.
 void tell_drain(const ActorRef<Head>& head, const std::string& why) {
   try {
@@ -343,7 +354,7 @@ void AgentProcess::wait_until_unused(const std::string& reason) {
       "host {} leaves the cluster: {}; waiting up to {:.0f} s for {} device process{} in use; "
       "send a second signal to end now",
       role_.name, reason, in_seconds(role_.grace), processes_.load(), processes_ == 1 ? "" : "es");
-  agent_.tell<&Agent::drain>();
+  drain(agent_);
   tell_drain(head(), reason);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + role_.grace;

@@ -104,8 +104,6 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")
         ->type_name("PERCENT");
     number("--per-action", request.dispatch_time, "Time that starting any action costs");
-    number("--pair-time", request.compound_time_factor,
-           "Time of a fused forward and backward, as a share of running both; 0: none are fused");
     number("--credits", request.credits, "Receives posted ahead per edge; 0: any number");
     one->add_flag("--share-nics", request.share_nics,
                   "An actor's transfers share its network interface");

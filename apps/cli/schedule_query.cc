@@ -145,7 +145,6 @@ mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   if (!request.vocabulary.empty())
     costs.vocabulary_tensor = seconds.empty() ? 0 : *std::ranges::max_element(seconds);
   costs.dispatch_time = request.dispatch_time;
-  costs.compound_time_factor = request.compound_time_factor;
   return costs;
 }
 

@@ -32,7 +32,6 @@ struct ScheduleQuery {
   std::string memory;            ///< Memory limit of all actors, or one each; empty: none.
   std::optional<double> bubble;  ///< Largest accepted bubble, in percent.
   double dispatch_time = 0;
-  double compound_time_factor = 0;
   bool share_nics = false;
   int credits = 0;
 };

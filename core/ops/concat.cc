@@ -17,9 +17,10 @@ std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> i
   Shape joined = inputs[0].shape;
   for (const TensorType& input : inputs.subspan(1)) {
     const Shape& next = input.shape;
-    require(input.dtype == real && !joined.empty() && joined.size() == next.size() &&
+    require(input.dtype == real, op, inputs, "inputs must have one element type");
+    require(!joined.empty() && joined.size() == next.size() &&
                 std::equal(joined.begin(), joined.end() - 1, next.begin()),
-            op, inputs, "inputs must agree in their type and all dimensions but the last");
+            op, inputs, "inputs must agree in all dimensions but the last");
     joined.back() += next.back();
   }
   return {{real, joined}};

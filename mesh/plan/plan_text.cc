@@ -225,8 +225,8 @@ std::string actions_text(const TrainingPlan& plan) {
   const double flops = plan.conditions.device_flops();
   std::string rate;
   if (flops > 0)
-    rate = fmt::format(", at {} GFLOP/s{}", flops * 1e-9,
-                       plan.conditions.flops_per_second ? "" : " (assumed)");
+    rate = fmt::format(" for {}{:g} GFLOP/s", plan.conditions.flops_per_second ? "" : "an assumed ",
+                       flops * 1e-9);
   return fmt::format("\nactions with collectives (forecast{})\n{}", rate, text);
 }
 

@@ -112,9 +112,6 @@ struct ScheduleCosts {
   std::vector<int> nic_of_actor;
   /// Returns the number of interfaces; 0 if `nic_of_actor` is empty.
   int num_nics() const;
-  /// Duration of a compound relative to the sum of its actions; 0: its actions run one after the
-  /// other.
-  double compound_time_factor = 0;
   /// Transfer times of vocabulary passes between one actor and all others. `vocabulary_tensor`: a
   /// tensor of X's size (the last stage's output to all S, its gradient back, the output of IF to
   /// stage 0, and its gradient to all IB). `vocabulary_exchange`: maxima and sums after S. These

@@ -56,9 +56,7 @@ class Reporter {
   }
 
  private:
-  double action_start(int action) const {
-    return start_[graph_.first_piece(graph_.compound_head(action))];
-  }
+  double action_start(int action) const { return start_[graph_.first_piece(action)]; }
   double action_end(int action) const { return end_[graph_.last_piece(action)]; }
 
   SimulatedActor actor_result(int actor) const {
@@ -251,9 +249,8 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
     }
     throw_error(
         ErrorCode::kInvalidArgument,
-        "schedule '{}' deadlocks with {} credits per edge{}; use more credits, or 0 (unlimited)",
-        schedule.name, options.credits,
-        given.compound_time_factor > 0 ? " and compounds that run as one" : "");
+        "schedule '{}' deadlocks with {} credits per edge; use more credits, or 0 (unlimited)",
+        schedule.name, options.credits);
   };
   // The global order exists only if all actions can finish.
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();

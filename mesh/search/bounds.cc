@@ -252,19 +252,12 @@ class Bounds {
   double after_all_ = 0;
 };
 
-/// Returns whether the bounds are valid: compounds must not reduce the work.
-bool is_known(const SearchRequest& request) {
-  return request.costs.compound_time_factor == 0 || request.costs.compound_time_factor >= 1;
-}
-
 }  // namespace
 
-double lower_bound(const SearchRequest& request) {
-  return is_known(request) ? Bounds(request).least_step(false) : 0;
-}
+double lower_bound(const SearchRequest& request) { return Bounds(request).least_step(false); }
 
 double lower_bound_in_memory(const SearchRequest& request) {
-  return is_known(request) ? Bounds(request).least_step(true) : 0;
+  return Bounds(request).least_step(true);
 }
 
 }  // namespace weft::mesh

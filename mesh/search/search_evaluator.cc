@@ -7,8 +7,7 @@ namespace weft::mesh {
 bool SearchEvaluator::supports(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
-  return !fair && request.vocabulary == VocabularyMode::kLast &&
-         request.costs.compound_time_factor == 0 && !request.simulation.blocking &&
+  return !fair && request.vocabulary == VocabularyMode::kLast && !request.simulation.blocking &&
          std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) {
            return edge.backward_timing.for_weights_only;
          });

@@ -47,7 +47,6 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
     const EdgeCosts& edge = costs.edges[one.edge];
     duration_.push_back(one.backward ? edge.backward : edge.forward);
   }
-  if (costs.compound_time_factor > 0) join_pairs();
   if (options.blocking) build_global_order(schedule);
   const auto skips_input_grad = [](const EdgeCosts& edge) {
     return edge.backward_timing.for_weights_only;
@@ -79,14 +78,6 @@ void StepGraph::find_transfers() {
   });
 }
 
-/// Returns whether the action is not part of a compound that runs as one.
-bool StepGraph::runs_alone(int action) const {
-  if (costs_.compound_time_factor == 0) return true;
-  const bool last = action + 1 == actions_.first(actions_.actor(action) + 1);
-  return !actions_.action(action).joins_previous &&
-         (last || !actions_.action(action + 1).joins_previous);
-}
-
 /// Returns the time within the action when these parts of its F or I, and of its W, are done.
 double StepGraph::position(int action, double work, double weights) const {
   const Action& one = actions_.action(action);
@@ -114,9 +105,7 @@ std::vector<StepGraph::TensorPoint> StepGraph::find_events() const {
     const std::size_t action = event.action;
     is_cut[action] = is_cut[action] || event.cuts;
   }
-  std::erase_if(events, [&](const TensorPoint& event) {
-    return !is_cut[event.action] || !runs_alone(event.action);
-  });
+  std::erase_if(events, [&](const TensorPoint& event) { return !is_cut[event.action]; });
   std::ranges::sort(events, {}, [](const TensorPoint& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
   });
@@ -144,7 +133,7 @@ void StepGraph::cut_actions() {
   for (const TensorPoint& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     TensorTransfer& one = transfers_[t];
-    if (!done[2 * t]) one.needed_by = first_piece(compound_head(one.consumer));
+    if (!done[2 * t]) one.needed_by = first_piece(one.consumer);
     if (!done[2 * t + 1]) one.made_by = last_piece(one.producer);
   }
 }
@@ -184,28 +173,6 @@ void StepGraph::cut(int action, std::vector<TensorPoint>::const_iterator begin,
   }
   advance(position(action, 1, 1));
   if (!is_open && !waits && duration_.size() - 1 > first) duration_.pop_back();
-}
-
-/// Makes each compound one action: its first member takes the whole time, and the others end with
-/// it.
-void StepGraph::join_pairs() {
-  const std::size_t actions = actions_.size();
-  compound_head_.resize(actions);
-  for (std::size_t action = 0; action < actions; ++action) {
-    const int node = action;
-    const bool joins = actions_.action(node).joins_previous && actions_.previous(node) >= 0;
-    compound_head_[action] = joins ? compound_head_[action - 1] : node;
-    if (!joins) continue;
-    duration_[first_piece(compound_head_[action])] += duration_[first_piece(node)];
-    duration_[first_piece(node)] = 0;
-  }
-  for (std::size_t action = 1; action < actions; ++action) {
-    if (compound_head_[action] == static_cast<int>(action) - 1)
-      duration_[first_piece(compound_head_[action])] *= costs_.compound_time_factor;
-  }
-  for (TensorTransfer& one : transfers_) {
-    if (!runs_alone(one.consumer)) one.needed_by = first_piece(compound_head(one.consumer));
-  }
 }
 
 /// Builds each actor's list in the global order, as Lowering::kSafe does.
@@ -306,7 +273,7 @@ void StepGraph::add_arcs_of_actions() {
       if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
         add_vocabulary_arcs(action, need);
       } else if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
-        wait(last_piece(need.node), first_piece(compound_head(action)));
+        wait(last_piece(need.node), first_piece(action));
       }
     }
   }
@@ -323,7 +290,7 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDepende
   // All users depend on the same actions, so only the first adds the dependencies.
   if (move->second.user == action)
     tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
-  tasks_.add_dependency(TaskId(first_piece(compound_head(action))), move->second.task);
+  tasks_.add_dependency(TaskId(first_piece(action)), move->second.task);
 }
 
 void StepGraph::add_arcs_of_transfers() {

@@ -55,10 +55,6 @@ class StepGraph {
   /// Return the first and last piece of an action.
   std::size_t first_piece(int action) const { return first_piece_[action]; }
   std::size_t last_piece(int action) const { return first_piece_[action + 1] - 1; }
-  /// Returns the first action of the compound if compounds run as one; otherwise the action itself.
-  int compound_head(int action) const {
-    return compound_head_.empty() ? action : compound_head_[action];
-  }
 
  private:
   /// Point within an action at which a tensor is computed or needed.
@@ -84,13 +80,11 @@ class StepGraph {
   std::size_t node_of(std::size_t transfer) const { return num_pieces() + transfer; }
 
   void find_transfers();
-  bool runs_alone(int action) const;
   double position(int action, double work, double weights) const;
   std::vector<TensorPoint> find_events() const;
   void cut_actions();
   void cut(int action, std::vector<TensorPoint>::const_iterator begin,
            std::vector<TensorPoint>::const_iterator end);
-  void join_pairs();
   void build_global_order(const Schedule& schedule);
   void find_send_waits(const Schedule& schedule);
   void add_tasks();
@@ -109,8 +103,6 @@ class StepGraph {
   std::vector<TensorTransfer> transfers_;
   std::vector<std::size_t> first_piece_;  ///< First piece by action, and the end.
   std::vector<int> action_of_;
-  /// Head of each action's compound; empty if compounds do not run as one.
-  std::vector<int> compound_head_;
   /// If blocking: pieces and transfers in order, per actor.
   std::vector<std::vector<std::size_t>> lists_;
   /// Action that waits for the transfer's end, or -1, by transfer. Empty if such waits take no

@@ -123,7 +123,7 @@ TEST(GraphBuilder, PicturesConvolveDownAndUp) {
   EXPECT_EQ(to_string(b.type(b.upsample(down, 2))), "f32[2,10,8,16]");
   EXPECT_EQ(to_string(b.type(b.concat(down, down))), "f32[2,5,4,32]");
   EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument, [&] { b.concat(x, down); }),
-              HasSubstr("agree in their type and all dimensions but the last"));
+              HasSubstr("agree in all dimensions but the last"));
   EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument,
                                   [&] { b.convolution(down, w, std::nullopt, 1, 1); }),
               HasSubstr("[height, width, 16, channels]"));

@@ -80,16 +80,6 @@ TEST(ClosedForms, ZeroBubbleH2AndVHaveNoneButTheStart) {
   }
 }
 
-TEST(ClosedForms, DualPipeVWithPairsAsOne) {
-  for (const int p : {2, 4, 8}) {
-    const Schedule schedule = make_schedule({"dualpipe-v", p, 4 * p, 0, 0});
-    ScheduleCosts costs = uniform_costs(2 * p, {});
-    costs.compound_time_factor = 1;
-    // (p - 1)(F&B + B - 3W), in the times of one of the two stages.
-    EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan_bubble, (p - 1) * (3.0 + 2 - 3)) << p;
-  }
-}
-
 /// Returns the time per microbatch while the pipeline is full.
 double period(const std::string& name, int p, const Times& times, double transfer) {
   const int m = 64 * p;

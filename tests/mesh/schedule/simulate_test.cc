@@ -174,15 +174,13 @@ TEST(Simulate, DispatchIsPaidPerAction) {
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0I0,0W0\n"), costs).makespan, 3.75);
 }
 
-TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
-  ScheduleCosts costs = uniform_costs(1, {});
-  const Schedule schedule = schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
-  EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 6);
-  costs.compound_time_factor = 0.5;
-  const ScheduleSimulation simulation = simulate(schedule, costs);
-  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
-  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
-  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 2.5);
+TEST(Simulate, ACompoundTakesTheSumOfItsMembers) {
+  const ScheduleSimulation simulation =
+      simulate(schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"), uniform_costs(1, {}));
+  EXPECT_DOUBLE_EQ(simulation.makespan, 6);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 4);
 }
 
 TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {

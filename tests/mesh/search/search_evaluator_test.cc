@@ -150,9 +150,6 @@ TEST(SearchEvaluator, LeavesToTheSimulatorWhatItDoesNotKnow) {
   other.costs.sharing = InterfaceSharing::kFair;
   EXPECT_FALSE(SearchEvaluator::supports(other));
   other = request;
-  other.costs.compound_time_factor = 0.8;
-  EXPECT_FALSE(SearchEvaluator::supports(other));
-  other = request;
   other.simulation.blocking = true;
   EXPECT_FALSE(SearchEvaluator::supports(other));
 }

@@ -158,6 +158,45 @@ TEST(ShardingCase, CostsForecastThePlayedStep) {
   }
 }
 
+/// Cuts a case into two stages, each on a mesh of half the devices. Devices are of `speed` FLOP/s.
+mesh::TrainingPlan two_stages(const ShardingCase& c, const std::string& schedule, double speed) {
+  ShardingModel model = make_sharding_model(c, 200'000'000);
+  mesh::ParallelConfig& layout = model.layout;
+  mesh::MeshConfig back = layout.meshes.front();
+  const std::size_t half = back.hosts.size() / 2;
+  layout.meshes.front().hosts.resize(half);
+  back.hosts.erase(back.hosts.begin(), back.hosts.begin() + static_cast<std::ptrdiff_t>(half));
+  back.name = "mesh1";
+  layout.meshes.push_back(back);
+  for (mesh::MeshConfig& one : layout.meshes) one.axes.front().size = static_cast<int>(half);
+  const int layers = layout.stages.front().layers;
+  layout.stages = {{0, layers / 2}, {1, layers - layers / 2}};
+  layout.schedule = schedule;
+  model.conditions.flops_per_second = speed;
+  return mesh::make_training_plan(layout, model.graphs, mesh::predict_places(layout, model.hosts),
+                                  model.conditions);
+}
+
+// Costs leave out that tensors between stages share links with collectives of a mesh.
+TEST(ShardingCase, CostsForecastPipelinesOfSplitStages) {
+  for (const char* name : {"1d", "1d-sequence", "fsdp"}) {
+    for (const std::string schedule : {"1f1b", "zb-h1"}) {
+      const ShardingCase c{name, 8, 4, 128, 4, 0, 6};
+      const mesh::TrainingPlan idle = two_stages(c, schedule, 0);
+      for (const double ratio : kRatios) {
+        const double speed = most_flops(idle) * ratio / forecast_seconds(idle, 0);
+        const mesh::TrainingPlan plan = two_stages(c, schedule, speed);
+        const double step =
+            mesh::simulate(plan.schedule, mesh::plan_costs(plan, mesh::cost_model_seconds(speed)),
+                           mesh::simulation_options_of(plan))
+                .step_time;
+        const double played = forecast_seconds(plan, speed);
+        EXPECT_NEAR(step, played, 0.07 * played) << name << ", " << schedule << ", ratio " << ratio;
+      }
+    }
+  }
+}
+
 TEST(ShardingCase, RefusesImpossibleCases) {
   EXPECT_THAT(test::error_message(ErrorCode::kInvalidArgument,
                                   [] {
