@@ -15,6 +15,8 @@ constexpr auto kProbeWithin = std::chrono::seconds(2);
 constexpr auto kTrialWithin = std::chrono::seconds(1);
 constexpr auto kTrialIsOpenFor = std::chrono::seconds(10);
 constexpr auto kLookAtTrialsEvery = std::chrono::milliseconds(5);
+constexpr auto kInterruptedRunsEndWithin = std::chrono::seconds(3);
+constexpr auto kLookAtRunsEvery = std::chrono::milliseconds(10);
 constexpr std::size_t kKeptOwnerEnds = 100;
 
 }  // namespace
@@ -141,10 +143,13 @@ task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionPro
   co_return connections.reached();
 }
 
-void Agent::drain() {
+task<void> Agent::drain() {
   check_called_locally();
   leaving_ = true;
   runs_.interrupt_all();
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + kInterruptedRunsEndWithin;
+  while (runs_.size() > 0 && clock.now() < give_up) co_await context_.sleep(kLookAtRunsEvery);
 }
 
 void Agent::shut_down(const std::string& reason, std::uint64_t term) {

@@ -90,8 +90,8 @@ class Agent final {
   /// Tries connections for 1 s at most. Returns 1 for each that succeeded, else 0.
   task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionProbe> trials);
   /// Rejects launches from now on, and sends SIGINT to detached runs, as the host leaves the
-  /// cluster. For the agent's own process.
-  void drain();
+  /// cluster. Waits up to 3 s for their ends. For the agent's own process.
+  task<void> drain();
   /// Shuts down this host: its processes and the agent end.
   void shut_down(const std::string& reason, std::uint64_t term);
 

@@ -52,14 +52,14 @@ std::string instruction_set() {
   return "baseline";
 }
 
-/// Has the agent interrupt the drivers that it started, and waits until it has. The head hears of
-/// the leave later: else it could tell a driver that its devices are lost before the driver has the
-/// signal, and the run would fail instead of being interrupted.
+/// Has the agent interrupt the runs that it started, and waits a while for their ends. The head
+/// hears of the leave later: else a driver could lose its devices before it has the signal, and its
+/// run would fail instead of being interrupted.
 void drain(const ActorRef<Agent>& agent) {
   try {
-    agent.within(kHeadHearsWithin).call<&Agent::drain>().get();
+    agent.within(kNoDeadline).call<&Agent::drain>().get();
   } catch (const Error&) {
-    // A driver that was not signalled ends when its devices do.
+    // A run that was not interrupted ends when its devices do.
   }
 }
 
