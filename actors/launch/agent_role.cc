@@ -35,6 +35,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
+constexpr auto kAgentDrainsWithin = std::chrono::seconds(5);
 constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
 constexpr auto kAskForNameEvery = std::chrono::milliseconds(500);
 constexpr auto kLookForDriversEvery = std::chrono::milliseconds(50);
@@ -52,12 +53,12 @@ std::string instruction_set() {
   return "baseline";
 }
 
-/// Has the agent interrupt the runs that it started, and waits a while for their ends. The head
+/// Interrupts the runs that the agent started, and waits a while for their ends. The head
 /// hears of the leave later: else a driver could lose its devices before it has the signal, and its
 /// run would fail instead of being interrupted.
 void drain(const ActorRef<Agent>& agent) {
   try {
-    agent.within(kNoDeadline).call<&Agent::drain>().get();
+    agent.within(kAgentDrainsWithin).call<&Agent::drain>().get();
   } catch (const Error&) {
     // A run that was not interrupted ends when its devices do.
   }

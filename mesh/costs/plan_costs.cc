@@ -282,7 +282,7 @@ class PlanCosts {
 
   const TrainingPlan& plan_;
   const Partition& partition_;
-  IndexedVector<MeshId, std::vector<StepDuration>> durations_;  ///< By mesh and step.
+  IndexedVector<MeshId, std::vector<StepDuration>> durations_;  ///< Durations by mesh and step.
   IndexedVector<StageId, StageTimeline> forward_, backward_;
   ScheduleCosts costs_;
 };

@@ -39,7 +39,7 @@ struct DuplexRow {
   double communication = 0;  ///< Seconds of communication alone, by playing the programs.
   StepCost late;             ///< Gradients are reduced after the last backward.
   StepCost early;            ///< Each bucket of gradients is reduced as soon as it is complete.
-  StepCost lists;            ///< So too, and each action is a list of steps.
+  StepCost lists;            ///< Reductions as in `early`; each action is a list of steps.
 };
 
 class DuplexBench {

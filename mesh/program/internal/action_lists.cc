@@ -12,7 +12,7 @@ namespace {
 using Part = ActionStep::Part;
 using Round = ActionStep::Round;
 
-/// What the lists of a mesh are made from.
+/// Sources of a mesh's lists.
 struct ListInputs {
   const MeshView& mesh;
   const GradientSums& sums;
