@@ -99,7 +99,9 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
     mesh::LinearShape shape;
     shape.k = static_cast<double>(transposed ? w.shape.back() : w.shape.front());
     shape.n = static_cast<double>(w.elements()) / shape.k;
-    shape.m = static_cast<double>(x.elements()) / shape.k;
+    // The graph has the rows of a half, if microbatches are cut. Both halves share parameters.
+    shape.m = static_cast<double>(x.elements()) / shape.k * plan.layout.step_microbatches() /
+              plan.layout.microbatches;
     shape.is_expand = transposed || expanding.contains(node.inputs[1]);
     const auto law =
         mesh::predict_linear_traffic(*plan.layout.meshes[mesh.value()].layout,
@@ -128,8 +130,9 @@ void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Trai
       const auto* move = std::get_if<mesh::MoveStep>(&step.what);
       if (move == nullptr) continue;
       const TensorType& type = partition.graph.value(part.locals[move->input].value).type;
-      add(type.shape, type.dtype, move->move,
-          part.locals[move->output].once_per_step ? 1 : plan.layout.microbatches);
+      const bool gathers = part.locals[move->input].origin == mesh::LocalOrigin::kParameter;
+      const int times = gathers ? plan.layout.microbatches : plan.layout.step_microbatches();
+      add(type.shape, type.dtype, move->move, part.locals[move->output].once_per_step ? 1 : times);
     }
     // Gradients move in buckets: once per step, or in every microbatch if devices keep only parts.
     for (const mesh::LocalParameter& parameter : part.parameters) {

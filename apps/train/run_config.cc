@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/run_files/device_keys.h"
+#include "apps/train/internal/choose_duplex.h"
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "mesh/layouts/labels.h"
@@ -79,6 +80,14 @@ void check_hosts(const ConfigNode& root, const RunConfig& config) {
   }
 }
 
+/// Returns the parts of a step: "4 microbatches", "8 halves of microbatches".
+std::string parts_text(const mesh::ParallelConfig& layout) {
+  const int parts = layout.step_microbatches();
+  if (layout.duplex == mesh::Duplex::kHalves)
+    return fmt::format("{} halves of microbatches", parts);
+  return fmt::format("{} microbatch{}", parts, parts == 1 ? "" : "es");
+}
+
 /// Rejects a microbatch whose rows cannot be split over the axes that split batches.
 void check_rows(const ConfigNode& root, const RunConfig& config) {
   const std::int64_t rows = config.batch().rows_per_microbatch;
@@ -93,10 +102,10 @@ void check_rows(const ConfigNode& root, const RunConfig& config) {
       root.at("training")
           .at("batch")
           .fail(fmt::format(
-              "training.batch: {} rows in {} microbatches leave {} row{} each, which mesh '{}' "
-              "cannot split {} ways; take a multiple of {}",
-              config.training.batch, config.layout.microbatches, rows, rows == 1 ? "" : "s",
-              mesh.name, ways, ways * config.layout.microbatches));
+              "training.batch: {} rows in {} leave {} row{} each, which mesh '{}' cannot split {} "
+              "ways; take a multiple of {}",
+              config.training.batch, parts_text(config.layout), rows, rows == 1 ? "" : "s",
+              mesh.name, ways, ways * config.layout.step_microbatches()));
     }
   }
 }
@@ -116,9 +125,8 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
     }
     root.at("training")
         .at("batch")
-        .fail(fmt::format("training.batch: {} in {} microbatch{} is too large for this model: {}",
-                          config.training.batch, config.layout.microbatches,
-                          config.layout.microbatches == 1 ? "" : "es", error.message()));
+        .fail(fmt::format("training.batch: {} in {} is too large for this model: {}",
+                          config.training.batch, parts_text(config.layout), error.message()));
   }
 }
 
@@ -146,6 +154,14 @@ mesh::PlanConditions conditions_of(const RunConfig& config) {
   return conditions;
 }
 
+/// Result of reading a run file. `sound`: it can be planned.
+struct ReadRun {
+  RunConfig config;
+  bool sound = false;
+};
+
+}  // namespace
+
 mesh::TrainingPlan plan_of(const RunConfig& config) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
@@ -156,11 +172,7 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
   return mesh::make_training_plan(config.layout, config.model.graphs, places, conditions);
 }
 
-/// Result of reading a run file. `sound`: it can be planned.
-struct ReadRun {
-  RunConfig config;
-  bool sound = false;
-};
+namespace {
 
 /// Reads every section. Problems stay in the document.
 ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
@@ -194,14 +206,14 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   });
   config.conditions = conditions_of(config);
   sound = sound && trains;
-  if (sound && config.training.batch % config.layout.microbatches != 0) {
+  if (const int parts = config.layout.step_microbatches();
+      sound && config.training.batch % parts != 0) {
     sound = document.try_section([&] {
       root.at("training")
           .at("batch")
-          .fail(fmt::format("batch {} does not divide into {} microbatches; {} would",
-                            config.training.batch, config.layout.microbatches,
-                            (config.training.batch / config.layout.microbatches + 1) *
-                                config.layout.microbatches));
+          .fail(fmt::format("batch {} does not divide into {}; {} would", config.training.batch,
+                            parts_text(config.layout),
+                            (config.training.batch / parts + 1) * parts));
     });
   }
   sound = sound && document.try_section([&] { check_hosts(root, config); });
@@ -227,6 +239,7 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   if (sound) {
     document.try_section([&, &config = config] {
       try {
+        choose_duplex(root, config, app);
         plan = plan_of(config);
       } catch (const Error& error) {
         fail_at_its_key(root, error);

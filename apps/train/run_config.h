@@ -28,7 +28,9 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   ModelDescription model;  ///< Result of TrainingApp::describe_model().
 
-  BatchShape batch() const { return {training.batch / layout.microbatches, layout.microbatches}; }
+  BatchShape batch() const {
+    return {training.batch / layout.step_microbatches(), layout.step_microbatches()};
+  }
 };
 
 /// Run file and its plan for an empty cluster of the hosts that it names.

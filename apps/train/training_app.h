@@ -69,8 +69,8 @@ class TrainingApp {
   virtual ~TrainingApp() = default;
   virtual std::string name() const = 0;
   /// Reads and finishes the app's own sections of the run file. Called before prepare_data(), in
-  /// drivers, checks and plans. Called again with other rows only after it has thrown
-  /// kInvalidArgument. Throws Error(kInvalidConfig), and the error of a graph that is too large.
+  /// drivers, checks and plans. May be called again with other rows; the last call counts. Throws
+  /// Error(kInvalidConfig), and the error of a graph that is too large.
   virtual ModelDescription describe_model(const ConfigNode& root, const BatchShape& batch,
                                           std::uint64_t seed) = 0;
   /// Finds or makes the data. Called in the driver only.

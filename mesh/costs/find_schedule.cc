@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/plan/plan_memory.h"
+#include "mesh/plan/schedule_choice.h"
 #include "mesh/search/search.h"
 
 namespace weft::mesh {
@@ -51,18 +52,47 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   return result;
 }
 
+/// Returns the costs of whole microbatches, if `costs` are those of halves that run as compounds.
+ScheduleCosts costs_of_wholes(const ScheduleCosts& costs) {
+  ScheduleCosts wholes = costs;
+  scale_microbatch(wholes, 2);
+  for (std::size_t s = 0; s < costs.stages.size(); ++s) {
+    StageCosts& whole = wholes.stages[s];
+    const auto time_of = [&](ActionKind kind) {
+      const Action members[] = {{static_cast<int>(s), kind, 0}, {static_cast<int>(s), kind, 1}};
+      const CompoundCosts* compound = find_compound(costs, members);
+      return compound != nullptr ? compound->time
+                                 : 2 * (duration(costs, members[0]) - costs.dispatch_time);
+    };
+    whole.forward = time_of(ActionKind::kForward);
+    whole.input_grad = time_of(ActionKind::kInputGrad);
+    whole.weight_grad = time_of(ActionKind::kWeightGrad);
+    whole.hidden = std::clamp(whole.input_grad + whole.weight_grad - time_of(ActionKind::kBackward),
+                              0.0, whole.weight_grad);
+    // An I includes its recomputation.
+    if (whole.recomputes) whole.input_grad = std::max(whole.input_grad - whole.recompute, 0.0);
+  }
+  // A compound uses all tensors at its beginning.
+  for (EdgeCosts& edge : wholes.edges)
+    for (TensorTiming* timing : {&edge.forward_timing, &edge.backward_timing})
+      timing->needed_at = timing->needed_at_weights = 0;
+  wholes.dispatch_time *= 2;
+  return wholes;
+}
+
 /// Search for one measured plan.
 class ScheduleFinder {
  public:
   ScheduleFinder(const TrainingPlan& plan, ScheduleCosts costs) : plan_(plan) {
-    request_.actor_of_stage = plan.schedule.actor_of_stage;
-    request_.microbatches = plan.schedule.microbatches;
+    const Schedule schedule = schedule_before_duplex(plan);
+    request_.actor_of_stage = schedule.actor_of_stage;
+    request_.microbatches = schedule.microbatches;
     request_.costs = std::move(costs);
     request_.simulation = simulation_options_of(plan);
     request_.vocabulary = plan.layout.vocabulary;
     request_.budget =
         search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
-    now_ = simulate(plan.schedule, request_.costs, request_.simulation);
+    now_ = simulate(schedule, request_.costs, request_.simulation);
   }
 
   std::optional<ScheduleImprovement> find(const Replan& again) {
@@ -137,6 +167,7 @@ std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
   // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
   scale_to_measured(costs, plan, measured_stages(plan, actions, CollectiveTime::kIncluded));
+  if (plan.layout.duplex == Duplex::kHalves) costs = costs_of_wholes(costs);
   return ScheduleFinder(plan, std::move(costs)).find(again);
 }
 

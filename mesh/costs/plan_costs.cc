@@ -39,6 +39,7 @@ class PlanCosts {
     for (const StageId stage : forward_.ids()) add_stage(stage);
     if (partition_.vocabulary) add_vocabulary();
     add_crossings();
+    add_compounds();
     add_handovers();
     add_interfaces();
     add_exchange();
@@ -92,7 +93,7 @@ class PlanCosts {
       if (step.stage == partition_.vocabulary->output && step.pass == Pass::kForward &&
           std::holds_alternative<MoveStep>(step.what))
         costs_.vocabulary_exchange +=
-            durations[i].total() / (runs_once_per_step(part, i) ? plan_.layout.microbatches : 1);
+            durations[i].total() / (runs_once_per_step(part, i) ? plan_.schedule.microbatches : 1);
     }
     const VocabularyMemory memory = vocabulary_memory(partition_, barriers);
     for (const std::vector<Action>& actions : plan_.schedule.actors) {
@@ -126,7 +127,7 @@ class PlanCosts {
         double times = 1;
         if (part.locals[parameter.value].spec.dims != gradient.spec.dims) {
           if (part.gather == GatherFrequency::kUse)
-            costs.reduced_microbatches = plan_.layout.microbatches;
+            costs.reduced_microbatches = reductions_of(stage);
           // A reduce-scatter takes half of the time of an all-reduce.
           times = 0.5 * costs.reduced_microbatches;
         }
@@ -148,6 +149,24 @@ class PlanCosts {
     costs.last_layer_share = layers.begin()->second / all;
   }
 
+  /// Returns the number of compounds that add to the stage's weight gradients.
+  int reductions_of(StageId stage) const {
+    int count = 0;
+    const std::vector<Action>& actions =
+        plan_.schedule.actors[plan_.schedule.actor_of_stage[stage.value()]];
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(actions, begin);
+      const auto adds = [&](const Action& action) {
+        return action.stage == stage.value() && gives_weight_grad(action.kind);
+      };
+      if (std::any_of(actions.begin() + static_cast<std::ptrdiff_t>(begin),
+                      actions.begin() + static_cast<std::ptrdiff_t>(end), adds))
+        ++count;
+      begin = end;
+    }
+    return count;
+  }
+
   /// Adds an edge per tensor between meshes. A tensor and a gradient between the same stages share
   /// an edge if they have equal size.
   void add_crossings() {
@@ -164,10 +183,12 @@ class PlanCosts {
       for (const std::size_t tensor : tensors) {
         EdgeCosts costs{{ends.first.value(), ends.second.value(), bytes_of(tensor)}};
         costs.backward_timing.exists = false;
+        edge_of_[tensor] = std::ssize(costs_.edges);
         add_direction(costs, tensor);
         const auto twin = std::ranges::find_if(
             gradients, [&](std::size_t e) { return bytes_of(e) == costs.edge.bytes; });
         if (twin != gradients.end()) {
+          edge_of_[*twin] = std::ssize(costs_.edges);
           add_direction(costs, *twin);
           gradients.erase(twin);
         }
@@ -178,8 +199,22 @@ class PlanCosts {
       for (const std::size_t gradient : gradients) {
         EdgeCosts costs{{ends.first.value(), ends.second.value(), bytes_of(gradient)}};
         costs.forward_timing.exists = false;
+        edge_of_[gradient] = std::ssize(costs_.edges);
         add_direction(costs, gradient);
         costs_.edges.push_back(costs);
+      }
+    }
+  }
+
+  void add_compounds() {
+    for (const MeshId mesh : partition_.meshes.ids()) {
+      for (const auto& [members, found] : compound_costs(plan_, mesh, durations_[mesh])) {
+        CompoundCosts& compound = costs_.compounds[members];
+        compound.time = found.time;
+        for (const auto& [sent, part] : found.made_at) {
+          const auto edge = edge_of_.find(sent.first);
+          if (edge != edge_of_.end()) compound.made_at[{edge->second, sent.second}] = part;
+        }
       }
     }
   }
@@ -284,6 +319,7 @@ class PlanCosts {
   const Partition& partition_;
   IndexedVector<MeshId, std::vector<StepDuration>> durations_;  ///< Durations by mesh and step.
   IndexedVector<StageId, StageTimeline> forward_, backward_;
+  std::map<std::size_t, int> edge_of_;  ///< Edges of the costs, by edge of the partition.
   ScheduleCosts costs_;
 };
 
@@ -319,6 +355,12 @@ void scale_to_measured(ScheduleCosts& costs, const TrainingPlan& plan,
     if (!input) continue;
     one.input_forward = measured[input->value()].forward;
     one.input_backward = measured[input->value()].weight_grad;
+  }
+  // The measured times of members are those within their compounds.
+  for (auto& [members, compound] : costs.compounds) {
+    compound.time = 0;
+    for (const CompoundMember& member : members)
+      compound.time += duration(costs, {member.stage, member.kind, 0}) - costs.dispatch_time;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -49,9 +50,10 @@ class OpPositions {
   }
 
   void begin(const BeginAction& action) {
-    const auto [places, is_new] = places_.try_emplace(key_of(action));
+    const Members of = members_of(action);
+    const auto [places, is_new] = places_.try_emplace({key_of(of), of.member});
     current_ = &places->second;
-    if (is_new) add_places(action);
+    if (is_new) add_places(action, of);
     next_ = &reached_[{action.stage, action.kind, action.microbatch}];
   }
 
@@ -66,7 +68,27 @@ class OpPositions {
   }
 
  private:
-  void add_places(const BeginAction& action) {
+  /// The compound of an action.
+  struct Members {
+    std::span<const Action> actions;
+    std::size_t member = 0;  ///< Index of the action.
+  };
+  Members members_of(const BeginAction& begin) const {
+    const std::vector<Action>& actions =
+        plan_.schedule.actors[plan_.schedule.actor_of_stage[begin.stage]];
+    for (std::size_t first = 0; first < actions.size();) {
+      const std::size_t end = end_of_compound(actions, first);
+      for (std::size_t i = first; i < end; ++i)
+        if (actions[i].stage == begin.stage && actions[i].kind == begin.kind &&
+            actions[i].microbatch == begin.microbatch)
+          return {std::span(actions).subspan(first, end - first), i - first};
+      first = end;
+    }
+    WEFT_CHECK(false, "the schedule has no action of a program");
+    return {};
+  }
+
+  void add_places(const BeginAction& action, const Members& of) {
     if (is_vocabulary_pass(action.kind)) return add_vocabulary_places(action);
     const bool begins_again =
         plan_.layout.stages[action.stage].recompute && gives_input_grad(action.kind);
@@ -75,8 +97,8 @@ class OpPositions {
     const StageId stage(action.stage);
     const ActionListMap& lists = plan_.train.lists[mesh_];
     if (!lists.empty()) {
-      for (const ActionStep& one : lists.at(key_of(action)).steps)
-        if (one.part != ActionStep::Part::kSend)
+      for (const ActionStep& one : lists.at(key_of(of)).steps)
+        if (one.part != ActionStep::Part::kSend && one.member == of.member)
           add(own_, stage, {one.step}, one.round == ActionStep::Round::kRecompute);
       return;
     }
@@ -109,16 +131,18 @@ class OpPositions {
     }
   }
 
-  ActionListKey key_of(const BeginAction& action) const {
-    return {StageId(action.stage), action.kind, action.microbatch == 0,
-            action.microbatch + 1 == plan_.schedule.microbatches};
+  ActionListKey key_of(const Members& of) const {
+    const Action& first = of.actions.front();
+    if (is_vocabulary_pass(first.kind)) return {{StageId(first.stage), first.kind}};
+    return list_key(plan_.partition, of.actions, plan_.schedule.microbatches);
   }
 
   const TrainingPlan& plan_;
   const MeshId mesh_;
   const MeshPartition& own_;  ///< Part of the mesh of the program's stages.
   std::set<int> scheduled_;   ///< Stages whose R is in the schedule.
-  std::map<ActionListKey, std::vector<OpPosition>> places_;
+  /// By compound and member.
+  std::map<std::pair<ActionListKey, std::size_t>, std::vector<OpPosition>> places_;
   std::vector<OpPosition>* current_ = nullptr;
   /// Index of the next place, by stage, action kind and microbatch.
   std::map<std::tuple<int, ActionKind, int>, std::size_t> reached_;

@@ -7,6 +7,7 @@
 
 #include "core/base/statistics.h"
 #include "core/base/units.h"
+#include "mesh/plan/schedule_choice.h"
 
 namespace weft::mesh {
 namespace {
@@ -116,7 +117,7 @@ ScheduleTuner::Advice ScheduleTuner::keep_or_revert(const TrainingPlan& plan, co
   first.vocabulary_times.reset();
   TrainingPlan back = again(first);
   // A schedule that was slower in practice is not searched again.
-  back.layout.own_schedule = back.schedule;
+  back.layout.own_schedule = schedule_before_duplex(back);
   back.decisions.record({PlanQuestion::kSchedule, first_schedule_,
                          fmt::format("a step took {}, and {} with the schedule that the search "
                                      "found",

@@ -216,6 +216,11 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
   node.read("microbatches", layout.microbatches,
             KeyDescription("Parts into which a step's batch is cut").unit("microbatches"),
             {.min = 1, .max = kMostMicrobatches});
+  EnumNames<Duplex> duplexes;
+  for (const Duplex duplex : duplex_choices()) duplexes.emplace_back(to_string(duplex), duplex);
+  node.read_enum("duplex", layout.duplex, duplexes,
+                 "Which actions communicate while others compute; halves: those of a microbatch's "
+                 "two halves; cross: forwards and backwards; auto: what should be fastest");
   const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
   node.read_enum("lowering", layout.lowering, lowerings,
                  "lanes: transfers beside computation; safe: one after the other, for debugging");
@@ -233,6 +238,12 @@ void parse_pipeline(const ConfigNode& node, ParallelConfig& layout) {
               .by_default("any amount"),
           {.min = 1}))
     layout.memory = memory;
+  if (layout.lowering == Lowering::kSafe && layout.duplex != Duplex::kOff &&
+      layout.duplex != Duplex::kAuto && !node.is_outline())
+    node.at("duplex").fail(
+        fmt::format("pipeline.duplex: {} interleaves actions, but lowering: safe runs everything "
+                    "one after the other; take duplex: off, or lowering: lanes",
+                    to_string(layout.duplex)));
   parse_stages(node.at("stages", "Consecutive parts of the model, in order"), layout);
   node.finish();
 }

@@ -11,6 +11,7 @@
 #include "mesh/layouts/layout.h"
 #include "mesh/layouts/rules.h"
 #include "mesh/program/compile.h"
+#include "mesh/schedule/duplex.h"
 #include "mesh/schedule/schedule.h"
 #include "mesh/schedule/vocabulary.h"
 #include "mesh/sharding/device_mesh.h"
@@ -52,7 +53,10 @@ struct ParallelConfig {
   ShardingRules sharding;
   std::vector<StageConfig> stages;
   std::string schedule = "eager-1f1b";  ///< Name of a schedule, or kAuto.
-  int microbatches = 1;
+  int microbatches = 1;                 ///< As in the file: halves do not count apart.
+  /// Actions that run interleaved. kAuto is decided before a plan is made.
+  Duplex duplex = Duplex::kOff;
+  std::string duplex_reason;  ///< Why `auto` chose it; empty if the file says it.
   /// Devices that compute the embedding and the output layer.
   VocabularyMode vocabulary = VocabularyMode::kLast;
   transfer::ReshardAlgorithm resharding = transfer::ReshardAlgorithm::kWeft;
@@ -66,7 +70,7 @@ struct ParallelConfig {
   /// Bytes that a device may hold; absent: no limit.
   std::optional<std::uint64_t> memory;
   /// Schedule to run instead of the named one: from `schedule: FILE.csv`, or made in C++. Its
-  /// actors' stages must be those of the meshes.
+  /// actors' stages must be those of the meshes. `duplex` applies to it.
   std::optional<Schedule> own_schedule;
 
   /// Name of the schedule that measures a run's first steps, then searches a schedule for the
@@ -74,6 +78,9 @@ struct ParallelConfig {
   static constexpr std::string_view kAuto = "auto";
   /// Returns whether a schedule will be searched.
   bool searches() const { return schedule == kAuto && !own_schedule; }
+
+  /// Returns the microbatches of a step as the model's graph has them: each half is one.
+  int step_microbatches() const { return (duplex == Duplex::kHalves ? 2 : 1) * microbatches; }
 
   int num_layers() const;
   /// Returns the stage of each layer, ascending.

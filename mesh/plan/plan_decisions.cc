@@ -11,6 +11,7 @@ std::string to_string(PlanQuestion question) {
   switch (question) {
     case PlanQuestion::kGather: return "gather";
     case PlanQuestion::kSchedule: return "schedule";
+    case PlanQuestion::kDuplex: return "duplex";
     case PlanQuestion::kCheckpointCopies: return "copies for checkpoints";
     case PlanQuestion::kSnapshots: return "copies for recovery";
     case PlanQuestion::kNetwork: return "network";

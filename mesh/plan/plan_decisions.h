@@ -10,6 +10,7 @@ namespace weft::mesh {
 enum class PlanQuestion : std::uint8_t {
   kGather,            ///< How often a mesh gathers sharded parameters.
   kSchedule,          ///< Schedule of a run with `schedule: auto`.
+  kDuplex,            ///< Actions that run interleaved, with `duplex: auto`.
   kCheckpointCopies,  ///< Whether checkpoints are gathered from copies, beside steps.
   kSnapshots,         ///< Whether hosts keep copies of the state for recovery.
   kNetwork,           ///< Link rates that transfers are planned for.

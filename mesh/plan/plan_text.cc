@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "core/base/units.h"
 #include "mesh/plan/plan_memory.h"
+#include "mesh/schedule/costs.h"
 
 namespace weft::mesh {
 namespace {
@@ -130,8 +132,10 @@ std::string meshes_text(const TrainingPlan& plan) {
 }
 
 std::string stages_text(const TrainingPlan& plan) {
-  std::string text = fmt::format("\nstages (schedule {}, {} microbatches)\n", schedule_text(plan),
-                                 plan.layout.microbatches);
+  const Duplex duplex = plan.layout.duplex;
+  std::string text = fmt::format(
+      "\nstages (schedule {}, {} microbatches{})\n", schedule_text(plan), plan.layout.microbatches,
+      duplex == Duplex::kOff ? "" : fmt::format(", duplex {}", to_string(duplex)));
   for (const StageId stage : plan.partition.mesh_of_stage.ids()) {
     const std::set<ValueId> parameters = parameters_of(plan.partition, stage);
     std::int64_t elements = 0;
@@ -197,31 +201,66 @@ std::string resharding_text(const TrainingPlan& plan) {
   return text;
 }
 
-/// Describes the lists of the actions that use collectives of their mesh.
-std::string actions_text(const TrainingPlan& plan) {
+/// Returns the kinds and stages of all compounds of a schedule.
+std::set<CompoundMembers> compounds_of(const Schedule& schedule) {
+  std::set<CompoundMembers> compounds;
+  for (const std::vector<Action>& actions : schedule.actors) {
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(actions, begin);
+      compounds.insert(compound_members(std::span(actions).subspan(begin, end - begin)));
+      begin = end;
+    }
+  }
+  return compounds;
+}
+
+/// Returns the stage and the kind of an action; "forward + 1, backward" behind it for other members
+/// of its compound.
+std::string members_text(const ActionListKey& key) {
   std::string text;
-  std::set<std::pair<StageId, ActionKind>> shown;
+  for (const ListedAction& member : key) {
+    if (text.empty() || member.stage != key.front().stage)
+      text += fmt::format("{}{}, ", text.empty() ? "" : " + ", member.stage);
+    else text += " + ";
+    text += name_in_words(member.kind);
+  }
+  return text;
+}
+
+/// Describes the lists of the actions and compounds that use collectives of their mesh.
+std::string actions_text(const TrainingPlan& plan) {
+  struct Line {
+    std::string name, seconds;
+  };
+  std::vector<Line> lines;
+  std::set<CompoundMembers> missing = compounds_of(plan.schedule);
   for (const ActionListMap& lists : plan.train.lists) {
     for (const auto& listed : lists) {
       const ActionListKey& key = listed.first;
       const ActionList& one = listed.second;
-      const bool is_scheduled =
-          std::ranges::any_of(plan.schedule.actors, [&](const std::vector<Action>& actions) {
-            return std::ranges::any_of(actions, [&](const Action& action) {
-              return action.kind == key.kind && action.stage == key.stage.value();
-            });
-          });
+      CompoundMembers members;
+      for (const ListedAction& member : key)
+        members.push_back({member.stage.value(), member.kind, member.microbatch});
       const bool moves = std::ranges::any_of(one.graph.steps, [](const ListedStep& step) {
         return step.lane == StepLane::kNetwork && step.seconds > 0 && !step.starts_itself;
       });
-      // The first list of a kind is the one amid the step.
-      if (!is_scheduled || !moves || !shown.insert({key.stage, key.kind}).second) continue;
-      text += fmt::format("  stage {}, {:<15} {:>8}, of it {} waiting for collectives\n", key.stage,
-                          name_in_words(key.kind), format_seconds(one.list.seconds),
-                          format_seconds(one.list.exposed));
+      // The first list of a compound is the one amid the step.
+      if (!moves || missing.erase(members) == 0) continue;
+      lines.push_back(
+          {"stage " + members_text(key),
+           fmt::format("{:>8}, of it {} waiting for collectives", format_seconds(one.list.seconds),
+                       format_seconds(one.list.exposed))});
+      if (key.size() > 1)
+        lines.push_back({"", fmt::format("{:>8} with one member after the other",
+                                         format_seconds(one.one_by_one_seconds))});
     }
   }
-  if (text.empty()) return text;
+  if (lines.empty()) return "";
+  std::size_t width = 0;
+  for (const Line& line : lines) width = std::max(width, line.name.size());
+  std::string text;
+  for (const Line& line : lines)
+    text += fmt::format("  {:<{}} {}\n", line.name, width, line.seconds);
   const double flops = plan.conditions.device_flops();
   std::string rate;
   if (flops > 0)

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -12,10 +15,34 @@
 namespace weft::mesh {
 namespace {
 
+bool is_1f1b(std::string_view schedule) { return schedule == "1f1b" || schedule == "eager-1f1b"; }
+
+/// Throws unless a named schedule has pairs of forwards and backwards, if the layout asks for them.
+void check_cross(const ParallelConfig& layout, std::string_view schedule) {
+  if (layout.duplex != Duplex::kCross) return;
+  const auto fail = [](const std::string& message) {
+    throw Error(ErrorCode::kInvalidConfig, message).at("pipeline.duplex");
+  };
+  if (!is_1f1b(schedule) && schedule != "dualpipe-v")
+    fail(
+        fmt::format("cross goes with the schedules 1f1b, eager-1f1b and dualpipe-v, and with files "
+                    "that have compounds, not with {}; take halves, or change pipeline.schedule",
+                    schedule));
+  const int stages = static_cast<int>(layout.stages.size());
+  if (is_1f1b(schedule) && layout.microbatches < crossed_warm_up(stages))
+    fail(
+        fmt::format("cross of {} stages warms up with {} microbatches, but pipeline.microbatches "
+                    "is {}; take at least {}, or halves",
+                    stages, crossed_warm_up(stages), layout.microbatches, crossed_warm_up(stages)));
+  if (layout.vocabulary == VocabularyMode::kInterlaced)
+    fail("cross does not go with an interlaced vocabulary; take vocab-1 or vocab-2, or halves");
+}
+
 /// Returns the named schedule, with as many stages per mesh as the layout has. Throws unless stages
 /// are placed as the schedule places them.
 Schedule named_schedule_of(const ParallelConfig& layout, const VocabularyTimes& times) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
+  check_cross(layout, named.name);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
   const int meshes = layout.meshes.size(), stages = mesh_of_stage.size();
   const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
@@ -46,7 +73,16 @@ Schedule named_schedule_of(const ParallelConfig& layout, const VocabularyTimes& 
                             named.name))
         .at("pipeline.vocabulary");
   }
+  if (layout.duplex == Duplex::kCross && is_1f1b(named.name))
+    return with_vocabulary(make_crossed_1f1b(stages, layout.microbatches), layout.vocabulary,
+                           times);
   return make_schedule(request);
+}
+
+/// Returns the schedule as the layout's Duplex has it.
+Schedule with_duplex(Schedule schedule, Duplex duplex) {
+  if (duplex == Duplex::kHalves) return with_halves(schedule);
+  return duplex == Duplex::kCross ? std::move(schedule) : without_compounds(std::move(schedule));
 }
 
 /// Replaces each B by I, then W.
@@ -121,24 +157,15 @@ std::vector<Schedule> schedules_to_measure(const ParallelConfig& layout,
   return result;
 }
 
-}  // namespace
-
-std::vector<int> actor_of_stage(const ParallelConfig& layout) {
-  std::vector<int> actor_of_mesh(layout.meshes.size(), -1), result;
-  int next = 0;
-  for (const int mesh : layout.mesh_of_stage()) {
-    int& actor = actor_of_mesh[mesh];
-    if (actor < 0) actor = next++;
-    result.push_back(actor);
-  }
-  return result;
-}
-
-std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
-                                          std::span<const StageEdge> edges,
-                                          const VocabularyTimes& times) {
+/// Returns the schedules of candidate_schedules() before the layout's Duplex applies.
+std::vector<Schedule> plain_schedules(const ParallelConfig& layout,
+                                      std::span<const StageEdge> edges,
+                                      const VocabularyTimes& times) {
   if (!layout.own_schedule) {
-    if (layout.schedule == ParallelConfig::kAuto) return schedules_to_measure(layout, edges, times);
+    if (layout.schedule == ParallelConfig::kAuto) {
+      check_cross(layout, layout.schedule);
+      return schedules_to_measure(layout, edges, times);
+    }
     return {named_schedule_of(layout, times)};
   }
   const Schedule& own = *layout.own_schedule;
@@ -158,6 +185,40 @@ std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
   }
   if (layout.vocabulary != VocabularyMode::kLast) require_vocabulary(own, layout.vocabulary);
   return {own};
+}
+
+}  // namespace
+
+std::vector<int> actor_of_stage(const ParallelConfig& layout) {
+  std::vector<int> actor_of_mesh(layout.meshes.size(), -1), result;
+  int next = 0;
+  for (const int mesh : layout.mesh_of_stage()) {
+    int& actor = actor_of_mesh[mesh];
+    if (actor < 0) actor = next++;
+    result.push_back(actor);
+  }
+  return result;
+}
+
+Schedule schedule_before_duplex(const TrainingPlan& plan) {
+  return plan.layout.duplex == Duplex::kHalves ? without_halves(plan.schedule) : plan.schedule;
+}
+
+std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
+                                          std::span<const StageEdge> edges,
+                                          const VocabularyTimes& times) {
+  std::vector<Schedule> result;
+  for (Schedule& schedule : plain_schedules(layout, edges, times)) {
+    result.push_back(with_duplex(std::move(schedule), layout.duplex));
+    if (layout.duplex != Duplex::kCross || has_compounds(result.back())) continue;
+    throw Error(
+        ErrorCode::kInvalidConfig,
+        fmt::format("schedule '{}' of {} microbatch{} has no compounds, such as (0F3;0B1), "
+                    "that cross could interleave; take more microbatches, or halves or off",
+                    result.back().name, layout.microbatches, layout.microbatches == 1 ? "" : "es"))
+        .at("pipeline.duplex");
+  }
+  return result;
 }
 
 }  // namespace weft::mesh

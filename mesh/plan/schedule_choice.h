@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mesh/plan/parallel_config.h"
+#include "mesh/plan/training_plan.h"
 #include "mesh/schedule/schedule.h"
 
 namespace weft::mesh {
@@ -15,7 +16,8 @@ namespace weft::mesh {
 std::vector<int> actor_of_stage(const ParallelConfig& layout);
 
 /// Returns the schedules with which a run of this layout may begin, best first; the first whose
-/// programs fit in memory is used. The own or the named schedule is the only choice. `auto` chooses
+/// programs fit in memory is used, with the layout's Duplex. The own or the named schedule is the
+/// only choice. `auto` chooses
 /// from schedules with separate I and W, so that both can be measured: the named one of this
 /// placement (zb-h1, zb-v, interleaved-1f1b), then ones that need less and less memory, down to one
 /// microbatch at a time. `edges`: between the stages. `times`: for ordering the passes of a shared
@@ -24,5 +26,9 @@ std::vector<int> actor_of_stage(const ParallelConfig& layout);
 std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
                                           std::span<const StageEdge> edges,
                                           const VocabularyTimes& times = {});
+
+/// Returns the schedule of a plan such that a layout that has it as its own one, and the plan's
+/// Duplex, gives the same plan.
+Schedule schedule_before_duplex(const TrainingPlan& plan);
 
 }  // namespace weft::mesh

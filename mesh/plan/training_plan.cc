@@ -104,7 +104,7 @@ void check_compatible_layouts(const ParallelConfig& running, const ParallelConfi
   if (running.sharding.axes != other.sharding.axes) differs("rules for sharding");
   if (running.mesh_of_stage() != other.mesh_of_stage()) differs("stages on its meshes");
   if (running.stage_of_layer() != other.stage_of_layer()) differs("layers in its stages");
-  if (running.microbatches != other.microbatches) differs("microbatches");
+  if (running.step_microbatches() != other.step_microbatches()) differs("microbatches");
   if (running.vocabulary != other.vocabulary) differs("vocabulary passes");
 }
 

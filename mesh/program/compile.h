@@ -46,7 +46,7 @@ struct CompileOptions {
   std::optional<transfer::Network> network = {};
   transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
   Lowering lowering = Lowering::kLanes;
-  /// Receives of one edge that are posted ahead of their use; at least 1. 2 keeps the link busy.
+  /// Compounds whose receives of one edge are posted ahead; at least 1. 2 keep the link busy.
   /// Ignored in safe mode.
   int credits = 2;
   Payload payload = Payload::kTensors;

@@ -47,6 +47,8 @@ class Emitter {
   /// Both buffers stay allocated until the wait.
   std::uint32_t start(std::uint32_t transfer, int microbatch, std::optional<std::uint32_t> source,
                       std::optional<std::uint32_t> destination);
+  /// Emits the wait for the transfer that fills a buffer, if one is in flight.
+  void await_buffer(std::uint32_t buffer);
   /// Emits a wait for the transfer unless it was emitted before.
   void wait(std::uint32_t handle);
   void wait_for_all();
@@ -58,7 +60,6 @@ class Emitter {
   void use(std::uint32_t buffer);
   /// Keeps the memory of the buffer until an instruction.
   void extend_life(std::uint32_t buffer, std::int64_t instruction);
-  void await_buffer(std::uint32_t buffer);
   void append(Instruction instruction);
   std::uint32_t index_of(const Op& op);
   /// Replaces Runs within an action by the fused ops of core/ops (find_fusions).

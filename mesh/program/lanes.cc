@@ -112,11 +112,18 @@ class LanePlanner {
   std::vector<Lane::FirstUse> uses_by(const MeshEdge& edge, int receiver) const {
     std::vector<Lane::FirstUse> result;
     std::vector<bool> seen(schedule_.microbatches, false);
-    for (std::size_t i = 0; i < schedule_.actors[receiver].size(); ++i) {
-      const Action& action = schedule_.actors[receiver][i];
-      if (!uses(edge, action) || seen[action.microbatch]) continue;
-      seen[action.microbatch] = true;
-      result.push_back({action.microbatch, i});
+    const std::vector<Action>& actions = schedule_.actors[receiver];
+    std::size_t compounds = 0;
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(actions, begin), before = result.size();
+      for (std::size_t i = begin; i < end; ++i) {
+        const Action& action = actions[i];
+        if (!uses(edge, action) || seen[action.microbatch]) continue;
+        seen[action.microbatch] = true;
+        result.push_back({action.microbatch, i, compounds});
+      }
+      if (result.size() > before) ++compounds;
+      begin = end;
     }
     return result;
   }

@@ -17,6 +17,8 @@ struct Lane {
   struct FirstUse {
     int microbatch = 0;
     std::size_t action = 0;
+    /// Number of its compound among those that use tensors of the lane.
+    std::size_t compound = 0;
   };
   /// Uses by receiving actor, in the order of use.
   std::map<int, std::vector<FirstUse>> uses;

@@ -117,8 +117,8 @@ struct BeginAction {
   std::int32_t stage = 0;
   ActionKind kind = ActionKind::kForward;
   std::int32_t microbatch = 0;
-  /// True if this resumes an action: the second half of an S after the statistics exchange, or the
-  /// action that such a second half interrupted.
+  /// True if this resumes an action: the second half of an S after the statistics exchange, the
+  /// action that such a second half interrupted, or a member of an interleaved compound.
   bool resumes_action = false;
   static constexpr auto fields =
       weft::fields(&BeginAction::stage, &BeginAction::kind, &BeginAction::microbatch,

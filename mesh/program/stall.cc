@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace weft::mesh {
@@ -46,22 +48,80 @@ std::string name_in_words(const BeginAction& begin) {
   return std::string(name_in_words(begin.kind)) + of;
 }
 
-/// Describes the action that a device is in and the next one.
-std::string actions_at(const Program& program, std::size_t at) {
-  const BeginAction* now = nullptr;
-  const BeginAction* then = nullptr;
-  for (std::size_t i = 0; i < program.instructions.size() && then == nullptr; ++i) {
+/// Actions of a program that run interleaved, or one that runs alone.
+struct ActionGroup {
+  std::vector<const BeginAction*> members;
+  std::size_t begin = 0;           ///< Instruction at which the first one begins.
+  std::vector<std::size_t> marks;  ///< Instructions at which one begins or goes on.
+};
+
+/// Returns the groups in order. An S that goes on amid other actions is a group of its own there.
+std::vector<ActionGroup> action_groups(const Program& program) {
+  using ActionKey = std::tuple<int, ActionKind, int>;
+  std::vector<ActionGroup> groups;
+  std::map<ActionKey, std::size_t> group_of;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* begin = std::get_if<BeginAction>(&program.instructions[i]);
     if (begin == nullptr) continue;
-    (i <= at ? now : then) = begin;
+    const ActionKey key(begin->stage, begin->kind, begin->microbatch);
+    const auto known = group_of.find(key);
+    const bool goes_on = known != group_of.end() && !is_vocabulary_pass(begin->kind);
+    if (!goes_on) {
+      group_of[key] = groups.size();
+      groups.push_back({{begin}, i, {i}});
+      continue;
+    }
+    // Those that began meanwhile run interleaved with it.
+    const std::size_t first = known->second;
+    for (std::size_t g = first + 1; g < groups.size();) {
+      if (is_vocabulary_pass(groups[g].members.front()->kind)) {
+        ++g;
+        continue;
+      }
+      for (const BeginAction* member : groups[g].members) {
+        groups[first].members.push_back(member);
+        group_of[{member->stage, member->kind, member->microbatch}] = first;
+      }
+      std::ranges::copy(groups[g].marks, std::back_inserter(groups[first].marks));
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
+    }
+    groups[first].marks.push_back(i);
   }
+  return groups;
+}
+
+std::string name_in_words(const ActionGroup& group) {
+  std::string text;
+  for (const BeginAction* member : group.members) {
+    text += (text.empty() ? "" : " and ") + name_in_words(*member);
+    if (member->stage != group.members.front()->stage)
+      text += fmt::format(" of stage {}", member->stage);
+  }
+  return text;
+}
+
+/// Describes the action that a device is in, or the actions that it runs interleaved, and the next.
+std::string actions_at(const Program& program, std::size_t at) {
+  const std::vector<ActionGroup> groups = action_groups(program);
+  const ActionGroup* now = nullptr;
+  const ActionGroup* then = nullptr;
+  std::size_t last_mark = 0;
+  for (const ActionGroup& group : groups) {
+    if (group.begin > at && then == nullptr) then = &group;
+    for (const std::size_t mark : group.marks) {
+      if (mark > at || mark < last_mark) continue;
+      now = &group;
+      last_mark = mark;
+    }
+  }
+  const auto stage_of = [](const ActionGroup* group) { return group->members.front()->stage; };
   const std::string next = then == nullptr ? "the end of the step"
-                           : now != nullptr && now->stage == then->stage
+                           : now != nullptr && stage_of(now) == stage_of(then)
                                ? name_in_words(*then)
-                               : fmt::format("{}, stage {}", name_in_words(*then), then->stage);
+                               : fmt::format("{}, stage {}", name_in_words(*then), stage_of(then));
   return now == nullptr
              ? fmt::format("at the beginning (next: {})", next)
-             : fmt::format("in stage {}, {} (next: {})", now->stage, name_in_words(*now), next);
+             : fmt::format("in stage {}, {} (next: {})", stage_of(now), name_in_words(*now), next);
 }
 
 /// Returns the other devices that take part in the transfer.

@@ -18,12 +18,16 @@ class StepLister {
     kIfShort,
   };
 
+  /// Whether a step of the network lane that starts while nothing computes has the lane for itself.
+  enum class Starts : std::uint8_t { kAtOnce, kAlone };
+
   /// `urgency`: by step; the highest goes first.
   StepLister(const ListedSteps& graph, const ValueUses& uses, const std::vector<double>& urgency,
-             Sharing sharing, Idling idling, double max_bytes)
+             Sharing sharing, Idling idling, Starts starts, double max_bytes)
       : graph_(graph),
         urgency_(urgency),
         idling_(idling),
+        starts_(starts),
         max_bytes_(max_bytes),
         player_(graph, uses, sharing) {
     for (std::size_t i = 0; i < graph.steps.size(); ++i)
@@ -33,7 +37,8 @@ class StepLister {
         ready_.push_back(i);
   }
 
-  std::vector<std::size_t> run() {
+  /// Makes the order.
+  void run() {
     while (!ready_.empty()) {
       const std::size_t compute = next_to_compute();
       const std::size_t move = best(StepLane::kNetwork, kNever);
@@ -45,8 +50,9 @@ class StepLister {
         wait(move);
       }
     }
-    return std::move(order_);
   }
+  std::vector<std::size_t> take_order() { return std::move(order_); }
+  AwaitedSteps take_awaits() { return std::move(awaits_); }
 
  private:
   bool fits(std::size_t step) const {
@@ -93,17 +99,28 @@ class StepLister {
   void place(std::size_t step) {
     ready_.erase(std::ranges::find(ready_, step));
     order_.push_back(step);
+    const std::size_t awaited = std::exchange(awaited_, kNoStep);
+    if (awaited != kNoStep && graph_.steps[step].lane == StepLane::kNetwork)
+      awaits_[step] = awaited;
     player_.run(step, ready_);
   }
   /// Waits for the next arrival or, if `move` could start, for the network lane. If neither comes,
   /// memory is short: runs the most urgent step all the same.
   void wait(std::size_t move) {
     double next = move != kNoStep ? player_.network_time() : kNever;
+    awaited_ = kNoStep;
+    if (const std::size_t last = player_.last_in_flight();
+        move != kNoStep && starts_ == Starts::kAlone && last != kNoStep) {
+      awaited_ = last;
+      next = std::max(next, player_.end_of(last));
+    }
+    const double lane_is_free = next;
     std::size_t urgent = kNoStep;
     for (const std::size_t step : ready_) {
       if (!player_.is_ready(step)) next = std::min(next, player_.ready_at(step));
       else if (urgent == kNoStep || comes_before(step, urgent)) urgent = step;
     }
+    if (next < lane_is_free) awaited_ = kNoStep;
     if (next < kNever) return player_.wait_until(next);
     WEFT_CHECK(urgent != kNoStep, "no step can run");
     place(urgent);
@@ -112,10 +129,13 @@ class StepLister {
   const ListedSteps& graph_;
   const std::vector<double>& urgency_;
   const Idling idling_;
+  const Starts starts_;
   const double max_bytes_;
   LanePlayer player_;
   std::vector<std::size_t> ready_;
   std::vector<std::size_t> order_;
+  AwaitedSteps awaits_;
+  std::size_t awaited_ = kNoStep;  ///< Step whose arrival the compute lane has just waited for.
 };
 
 /// Returns the seconds from the beginning of each step to the end of the graph, on the longest
@@ -160,9 +180,10 @@ std::vector<double> urgency_from_the_end(const ListedSteps& backward, Sharing sh
   for (std::size_t at = 0; at < order.size(); ++at)
     urgency[last - order[at]] = static_cast<double>(at);
   const ValueUses uses(backward);
-  const std::vector<std::size_t> list =
-      StepLister(backward, uses, urgency, sharing, StepLister::Idling::kIfNothingIsReady, kNever)
-          .run();
+  StepLister lister(backward, uses, urgency, sharing, StepLister::Idling::kIfNothingIsReady,
+                    StepLister::Starts::kAtOnce, kNever);
+  lister.run();
+  const std::vector<std::size_t> list = lister.take_order();
   std::vector<double> result(backward.steps.size());
   for (std::size_t at = 0; at < list.size(); ++at)
     result[last - list[at]] = static_cast<double>(at);
@@ -170,10 +191,13 @@ std::vector<double> urgency_from_the_end(const ListedSteps& backward, Sharing sh
 }
 
 StepList play(const ListedSteps& graph, const ValueUses& uses,
-              const std::vector<std::size_t>& order, Sharing sharing) {
+              const std::vector<std::size_t>& order, const AwaitedSteps& awaits, Sharing sharing) {
   LanePlayer player(graph, uses, sharing);
   std::vector<std::size_t> ready;
-  for (const std::size_t step : order) player.run(step, ready);
+  for (const std::size_t step : order) {
+    const auto awaited = awaits.find(step);
+    player.run(step, ready, awaited != awaits.end() ? awaited->second : kNoStep);
+  }
   return player.result();
 }
 
@@ -181,10 +205,12 @@ double length(const StepList& list) { return list.seconds + list.late; }
 
 /// An order under both ways to share the network lane.
 struct PlayedOrder {
-  PlayedOrder(const ListedSteps& graph, const ValueUses& uses, std::vector<std::size_t> of)
+  PlayedOrder(const ListedSteps& graph, const ValueUses& uses, std::vector<std::size_t> of,
+              AwaitedSteps waits)
       : order(std::move(of)),
-        one_by_one(play(graph, uses, order, Sharing::kOneByOne)),
-        fair(play(graph, uses, order, Sharing::kFair)) {}
+        awaits(std::move(waits)),
+        one_by_one(play(graph, uses, order, awaits, Sharing::kOneByOne)),
+        fair(play(graph, uses, order, awaits, Sharing::kFair)) {}
 
   double total() const { return length(one_by_one) + length(fair); }
   /// Returns whether neither way makes this order longer than the other.
@@ -196,6 +222,7 @@ struct PlayedOrder {
   StepList mean() && {
     const auto mean_of = [](double a, double b) { return (a + b) / 2; };
     StepList result{std::move(order),
+                    std::move(awaits),
                     mean_of(one_by_one.seconds, fair.seconds),
                     mean_of(one_by_one.exposed, fair.exposed),
                     mean_of(one_by_one.late, fair.late),
@@ -208,47 +235,54 @@ struct PlayedOrder {
   }
 
   std::vector<std::size_t> order;
+  AwaitedSteps awaits;
   StepList one_by_one, fair;
 };
 
 }  // namespace
 
-StepList play_steps(const ListedSteps& graph, std::vector<std::size_t> order) {
-  return PlayedOrder(graph, ValueUses(graph), std::move(order)).mean();
+StepList play_steps(const ListedSteps& graph, std::vector<std::size_t> order, AwaitedSteps awaits) {
+  return PlayedOrder(graph, ValueUses(graph), std::move(order), std::move(awaits)).mean();
 }
 
-StepList list_steps(const ListedSteps& graph, double max_memory) {
-  std::vector<std::size_t> in_graph;
-  for (std::size_t i = 0; i < graph.steps.size(); ++i)
-    if (!graph.steps[i].starts_itself) in_graph.push_back(i);
+StepList list_steps(const ListedSteps& graph, const ListOptions& options) {
+  std::vector<std::size_t> first = options.given;
+  if (first.empty())
+    for (std::size_t i = 0; i < graph.steps.size(); ++i)
+      if (!graph.steps[i].starts_itself) first.push_back(i);
   const ValueUses uses(graph);
-  const PlayedOrder given(graph, uses, std::move(in_graph));
+  const PlayedOrder given(graph, uses, std::move(first), options.given_awaits);
   PlayedOrder shortest = given;
-  const double max_bytes = given.one_by_one.peak_bytes * max_memory;
+  const double max_bytes =
+      options.max_memory * std::max(given.one_by_one.peak_bytes, options.max_bytes);
   const bool has_moves = std::ranges::any_of(graph.steps, [](const ListedStep& step) {
     return step.lane == StepLane::kNetwork && step.seconds > 0;
   });
   if (!has_moves) return std::move(shortest).mean();
   const ListedSteps backward = reversed(graph, uses);
-  // Less than this is not worth another order.
-  constexpr double kMinGain = 5e-3;
+  const double worth_it = given.total() * (1 - options.min_gain);
+  // Less than this is not worth yet another order.
+  constexpr double kMinStep = 5e-3;
   constexpr int kRounds = 2;
-  const auto try_order = [&](std::vector<std::size_t> order) {
-    PlayedOrder played(graph, uses, std::move(order));
+  const auto try_order = [&](std::vector<std::size_t> order, AwaitedSteps awaits) {
+    PlayedOrder played(graph, uses, std::move(order), std::move(awaits));
     if (played.one_by_one.peak_bytes <= max_bytes && played.is_never_longer(given) &&
-        played.total() < shortest.total() * (1 - kMinGain))
+        played.total() < worth_it && played.total() < shortest.total() * (1 - kMinStep))
       shortest = std::move(played);
   };
   for (const double network_weight : {1.0, 0.5, 2.0}) {
     for (const Sharing sharing : {Sharing::kOneByOne, Sharing::kFair}) {
       for (const auto idling :
            {StepLister::Idling::kIfNothingIsReady, StepLister::Idling::kIfShort}) {
-        std::vector<double> urgency = longest_paths(graph, uses, network_weight);
-        for (int round = 0; round <= kRounds; ++round) {
-          const std::vector<std::size_t> order =
-              StepLister(graph, uses, urgency, sharing, idling, max_bytes).run();
-          try_order(order);
-          if (round < kRounds) urgency = urgency_from_the_end(backward, sharing, order);
+        for (const auto starts : {StepLister::Starts::kAtOnce, StepLister::Starts::kAlone}) {
+          std::vector<double> urgency = longest_paths(graph, uses, network_weight);
+          for (int round = 0; round <= kRounds; ++round) {
+            StepLister lister(graph, uses, urgency, sharing, idling, starts, max_bytes);
+            lister.run();
+            const std::vector<std::size_t> order = lister.take_order();
+            try_order(order, lister.take_awaits());
+            if (round < kRounds) urgency = urgency_from_the_end(backward, sharing, order);
+          }
         }
       }
     }

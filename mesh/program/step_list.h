@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 namespace weft::mesh {
@@ -38,9 +39,14 @@ struct ListedSteps {
   double max_buffer_bytes = std::numeric_limits<double>::infinity();
 };
 
+/// Steps of the network lane that start only once another one's values have arrived, by step. They
+/// would share the lane otherwise, and the other one would end later.
+using AwaitedSteps = std::map<std::size_t, std::size_t>;
+
 /// Order of a graph's steps, and what comes of it.
 struct StepList {
   std::vector<std::size_t> order;  ///< Steps, without those that start themselves.
+  AwaitedSteps awaits;
   /// Time at which the last step ends, except those that start themselves.
   double seconds = 0;
   double exposed = 0;  ///< Time in which the compute lane waits for the network lane.
@@ -56,16 +62,27 @@ struct StepList {
 /// Steps of the network lane use it one after the other in the order of their starts, or share it
 /// as far as a sender admits (transfer::EgressLimit): real transfers are in between, so the times
 /// are means of both.
-StepList play_steps(const ListedSteps& graph, std::vector<std::size_t> order);
+StepList play_steps(const ListedSteps& graph, std::vector<std::size_t> order,
+                    AwaitedSteps awaits = {});
 
-/// Returns the shortest of some orders: that of the graph, and list schedules in which the step
-/// with the longest path to the end goes first. They differ in the weight of the network lane in
-/// that path, and in whether the compute lane may wait for a more urgent step while another is
-/// ready. Steps of the network lane start as early as memory allows: the result takes at most
-/// `max_memory` of the bytes of the graph's order. Under both ways to share the network lane it is
-/// at most as long as that order. Pure.
+/// Options of list_steps().
+struct ListOptions {
+  /// Order with which others are compared: that of the graph if empty.
+  std::vector<std::size_t> given = {};
+  AwaitedSteps given_awaits = {};
+  double max_memory = 1.05;  ///< Limit on the bytes of values, as a part of those of `given`, ...
+  double max_bytes = 0;      ///< ... or of these, if `given` takes less.
+  double min_gain = 1e-2;    ///< Part of the seconds of `given` that another order must save.
+};
+
+/// Returns the shortest of some orders: the given one, and list schedules in which the step with
+/// the longest path to the end goes first. They differ in the weight of the network lane in that
+/// path, in whether the compute lane may wait for a more urgent step while another is ready, and in
+/// whether a step of the network lane may wait until it has the lane for itself.
+/// Steps of the network lane start as early as memory allows. Under both ways to share the network
+/// lane, the result is at most as long as the given order. Pure.
 ///
 /// Source: list scheduling by critical paths (Graham, 1969).
-StepList list_steps(const ListedSteps& graph, double max_memory = 1.05);
+StepList list_steps(const ListedSteps& graph, const ListOptions& options = {});
 
 }  // namespace weft::mesh

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/simulation/simulate_tasks.h"
@@ -97,6 +100,42 @@ class ProgramWaits {
   std::vector<std::vector<PlacedWait>> waits_;  ///< Waits by program.
 };
 
+/// Throws unless all devices start the collectives among them in one order. Collectives may run one
+/// after the other in that order on each device (GPUs do that), and two orders would deadlock.
+void check_one_order(const std::vector<Program>& programs) {
+  TaskGraph tasks;
+  std::map<Key, TaskId> known;
+  std::vector<std::string> names;  // By task.
+  std::set<std::vector<Key>> orders;
+  for (const Program& program : programs) {
+    std::vector<Key> order;
+    std::set<Key> started;
+    for (const Instruction& instruction : program.instructions) {
+      const auto* start = std::get_if<Start>(&instruction);
+      if (start == nullptr) continue;
+      const Transfer& transfer = program.transfers[start->transfer];
+      if (transfer.kind != TransferPurpose::kInMesh && transfer.kind != TransferPurpose::kAllReduce)
+        continue;
+      order.emplace_back(transfer.op, start->microbatch);
+      if (!started.insert(order.back()).second)
+        throw_error(ErrorCode::kInternal, "program '{}': {} starts '{}' of microbatch {} twice",
+                    program.name, program.device_name, transfer.name, start->microbatch);
+      if (!known.try_emplace(order.back(), TaskId(names.size())).second) continue;
+      tasks.add();
+      names.push_back(fmt::format("'{}' of microbatch {}", transfer.name, start->microbatch));
+    }
+    if (!orders.insert(order).second) continue;
+    for (std::size_t i = 1; i < order.size(); ++i)
+      tasks.add_dependency(known.at(order[i]), known.at(order[i - 1]));
+  }
+  const std::vector<TaskId> cycle = find_cycle(tasks);
+  if (cycle.empty()) return;
+  std::vector<std::string> involved;
+  for (const TaskId task : cycle) involved.push_back(names[task.value()]);
+  throw_error(ErrorCode::kInternal, "the programs '{}' start collectives in several orders: {}",
+              programs.front().name, fmt::join(involved, ", "));
+}
+
 void check_waits(const Program& program) {
   std::vector<int> state(program.num_handles, 0);
   for (const Instruction& instruction : program.instructions) {
@@ -126,6 +165,7 @@ void validate(const std::vector<Program>& programs) {
     check_waits(program);
     check_memory(program);
   }
+  check_one_order(programs);
   const ProgramWaits rendezvous(programs);
   rendezvous.check_matched();
   rendezvous.check_finishes();

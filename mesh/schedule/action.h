@@ -33,8 +33,9 @@ struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::kForward;
   int microbatch = 0;
-  /// Forms a compound with the action before it: the two may run interleaved and complete together.
-  /// Running them one after the other is always correct.
+  /// Member of a compound, with the action before it. A compound is one element of its actor's
+  /// list: its members may run interleaved. It begins when all that any member needs exists, and
+  /// all results of the members count as made at its end.
   bool joins_previous = false;
   friend bool operator==(const Action&, const Action&) = default;
 };

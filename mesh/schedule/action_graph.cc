@@ -16,6 +16,7 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
   }
   first_.push_back(size());
   for (int node = 0; node < size(); ++node) index_action(node);
+  index_compounds();
 
   const std::size_t stages = schedule.stages;
   std::vector<std::vector<int>> into(stages), out_of(stages);
@@ -66,6 +67,20 @@ void ActionGraph::index_action(int node) {
   if (!is_vocabulary_pass(one.kind)) return;
   std::vector<int>& stages = stages_of(one.kind);
   if (std::ranges::find(stages, one.stage) == stages.end()) stages.push_back(one.stage);
+}
+
+void ActionGraph::index_compounds() {
+  for (int actor = 0; actor < num_actors(); ++actor) {
+    const std::vector<Action>& actions = schedule_.actors[actor];
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(actions, begin);
+      compound_begin_.insert(compound_begin_.end(), end - begin,
+                             first(actor) + static_cast<int>(begin));
+      compound_end_.insert(compound_end_.end(), end - begin,
+                           first(actor) + static_cast<int>(end) - 1);
+      begin = end;
+    }
+  }
 }
 
 int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
@@ -162,11 +177,14 @@ TaskGraph ActionGraph::tasks(double seconds) const {
   for (int node = 0; node < size(); ++node) {
     if (previous(node) >= 0) tasks.add_dependency(task(node), task(previous(node)));
   }
-  for (int node = 0; node < size(); ++node) {
-    for (const ActionDependency& one : needs(node))
-      tasks.add_dependency(task(node), task(one.node));
-  }
+  for (int node = 0; node < size(); ++node)
+    for (const ActionDependency& one : needs(node)) add_wait(tasks, node, one.node);
   return tasks;
+}
+
+void ActionGraph::add_wait(TaskGraph& tasks, int node, int need) const {
+  if (in_one_compound(node, need)) tasks.add_dependency(task(node), task(need));
+  else tasks.add_dependency(task(compound_begin(node)), task(compound_end(need)));
 }
 
 std::vector<int> ActionGraph::order() const {
@@ -186,28 +204,43 @@ std::vector<int> ActionGraph::find_cycle() const {
   // first need of a node is followed.
   for (int node = 0; node < size(); ++node) {
     const std::span<const ActionDependency> all = needs(node);
-    for (auto one = all.rbegin(); one != all.rend(); ++one)
-      waits.add_dependency(task(node), task(one->node));
+    for (auto one = all.rbegin(); one != all.rend(); ++one) add_wait(waits, node, one->node);
   }
   std::vector<int> cycle;
   for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(id.value());
-  // Keep only the first and last of consecutive actions that stand behind each other.
+  // Keep only the actions that need another one or are needed.
   std::vector<int> shortened;
+  const auto keep = [&](int node) {
+    if (shortened.empty() || shortened.back() != node) shortened.push_back(node);
+  };
   for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const int before = cycle[(i + cycle.size() - 1) % cycle.size()];
-    const int next = cycle[(i + 1) % cycle.size()];
-    if (needs(before, cycle[i]) || needs(cycle[i], next)) shortened.push_back(cycle[i]);
+    const auto dependency = dependency_between(cycle[i], cycle[(i + 1) % cycle.size()]);
+    if (!dependency) continue;
+    keep(dependency->first);
+    keep(dependency->second);
   }
+  if (shortened.size() > 1 && shortened.front() == shortened.back()) shortened.pop_back();
   return shortened;
+}
+
+std::optional<std::pair<int, int>> ActionGraph::dependency_between(int compound, int other) const {
+  if (in_one_compound(compound, other))
+    return needs(compound, other) ? std::optional(std::pair(compound, other)) : std::nullopt;
+  for (int node = compound_begin(compound); node <= compound_end(compound); ++node)
+    for (const ActionDependency& need : needs(node))
+      if (in_one_compound(need.node, other)) return std::pair(node, need.node);
+  return std::nullopt;
 }
 
 std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
-    parts.push_back(fmt::format(
-        "{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
-        graph.needs(node, next) ? "waits for" : "comes after", to_string(graph.action(next))));
+    const char* how = graph.needs(node, next)             ? "waits for"
+                      : graph.in_one_compound(node, next) ? "is in a compound with"
+                                                          : "comes after";
+    parts.push_back(fmt::format("{} of actor {} {} {}", to_string(graph.action(node)),
+                                graph.actor(node), how, to_string(graph.action(next))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/simulation/task_graph.h"
@@ -44,6 +45,12 @@ class ActionGraph {
   int num_actors() const { return schedule_.actors.size(); }
   /// Returns the node before `node` on its actor, or -1.
   int previous(int node) const { return node == first(actor(node)) ? -1 : node - 1; }
+  /// Return the first and the last member of the node's compound: the node itself if it is in none.
+  int compound_begin(int node) const { return compound_begin_[node]; }
+  int compound_end(int node) const { return compound_end_[node]; }
+  bool in_one_compound(int node, int other) const {
+    return compound_begin_[node] == compound_begin_[other];
+  }
   std::span<const ActionDependency> needs(int node) const {
     const auto from = need_begin_[node], to = need_begin_[node + 1];
     return std::span(needs_).subspan(from, to - from);
@@ -60,19 +67,26 @@ class ActionGraph {
 
   bool needs(int node, int other) const;
   /// Returns a task of `seconds` for each node. It waits for the previous node on its actor and for
-  /// its dependencies.
+  /// its dependencies. The first member of a compound waits for the dependencies of all members,
+  /// and its users wait for the last one.
   TaskGraph tasks(double seconds = 0) const;
   /// Returns the nodes in an order that satisfies all dependencies and all actors' orders; shorter
   /// than size() if they form a cycle.
   std::vector<int> order() const;
-  /// Returns a cycle of dependencies and actors' orders, or nothing. Each node waits for the next,
-  /// the last for the first.
+  /// Returns a cycle of dependencies, actors' orders and compounds, or nothing. Each node waits for
+  /// the next, the last for the first.
   std::vector<int> find_cycle() const;
 
  private:
   int& slot(ActionKind kind, int stage, int microbatch);
   int lookup(ActionKind kind, int stage, int microbatch) const;
   void index_action(int node);
+  void index_compounds();
+  /// Adds the wait for one dependency of a node.
+  void add_wait(TaskGraph& tasks, int node, int need) const;
+  /// Returns the dependency that makes one compound wait for another: the node that needs, and the
+  /// one that it needs.
+  std::optional<std::pair<int, int>> dependency_between(int compound, int other) const;
   void add_needs(int node, std::span<const std::vector<int>> into,
                  std::span<const std::vector<int>> out_of, std::span<const StageEdge> edges);
   void add_backward_needs(int node, std::span<const int> out_of_stage,
@@ -98,6 +112,7 @@ class ActionGraph {
   const Schedule& schedule_;
   std::vector<int> first_;
   std::vector<int> actor_;
+  std::vector<int> compound_begin_, compound_end_;
   /// Node or -1 by (stage, microbatch), per kind; empty if no action has the kind.
   std::array<std::vector<int>, kKinds> nodes_;
   /// Stages whose numbers the vocabulary passes carry, one per actor; by pass, from S on.

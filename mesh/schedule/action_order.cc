@@ -47,21 +47,30 @@ class OrderBuilder {
   ActionKind kind_at(std::size_t actor, std::size_t index) const {
     return schedule_.actors[actor][index].kind;
   }
-  /// Returns the earliest start of the actor's next action; absent if there is none, or if a
+  /// Returns the earliest start of the actor's next compound; absent if there is none, or if a
   /// dependency has not run.
   std::optional<double> start_of_next(std::size_t actor) const {
-    const std::size_t index = finish_[actor].size();
-    if (index == schedule_.actors[actor].size()) return std::nullopt;
-    double start = index == 0 ? 0 : finish_[actor].back();
-    for (const auto& need : graph_.needs(node_at(graph_, actor, index))) {
-      const ActionPlace place = place_of(graph_, need.node);
-      if (place.index >= finish_[place.actor].size()) return std::nullopt;
-      const double moved = place.actor == actor ? 0
-                                                : times_.between(kind_at(place.actor, place.index),
-                                                                 kind_at(actor, index));
-      start = std::max(start, finish_[place.actor][place.index] + moved);
+    const std::size_t first = finish_[actor].size();
+    if (first == schedule_.actors[actor].size()) return std::nullopt;
+    double start = first == 0 ? 0 : finish_[actor].back();
+    for (std::size_t index = first; index < end_of_next(actor); ++index) {
+      const int node = node_at(graph_, actor, index);
+      for (const auto& need : graph_.needs(node)) {
+        if (need.node < node && graph_.in_one_compound(need.node, node)) continue;
+        const ActionPlace place = place_of(graph_, need.node);
+        if (place.index >= finish_[place.actor].size()) return std::nullopt;
+        const double moved =
+            place.actor == actor
+                ? 0
+                : times_.between(kind_at(place.actor, place.index), kind_at(actor, index));
+        start = std::max(start, finish_[place.actor][place.index] + moved);
+      }
     }
     return start;
+  }
+  /// Returns the index behind the actor's next compound.
+  std::size_t end_of_next(std::size_t actor) const {
+    return end_of_compound(schedule_.actors[actor], finish_[actor].size());
   }
   std::optional<std::size_t> first_ready() const {
     std::optional<std::size_t> first;
@@ -70,10 +79,15 @@ class OrderBuilder {
     return first;
   }
   void append(std::size_t actor) {
-    const std::size_t index = finish_[actor].size();
+    const std::size_t first = finish_[actor].size(), end = end_of_next(actor);
     const double start = *ready_[actor];
-    order_.push_back({{actor, index}, start, start + times_.of(kind_at(actor, index), chunks_)});
-    finish_[actor].push_back(order_.back().finish);
+    double finish = start;
+    for (std::size_t index = first; index < end; ++index)
+      finish += times_.of(kind_at(actor, index), chunks_);
+    for (std::size_t index = first; index < end; ++index) {
+      order_.push_back({{actor, index}, start, finish});
+      finish_[actor].push_back(finish);
+    }
   }
 
   const Schedule& schedule_;
@@ -81,7 +95,7 @@ class OrderBuilder {
   const VocabularyTimes& times_;
   const double chunks_;  ///< Stages per actor.
   std::vector<std::vector<double>> finish_;
-  /// Earliest start of each actor's next action; absent while a dependency has not run.
+  /// Earliest start of each actor's next compound; absent while a dependency has not run.
   std::vector<std::optional<double>> ready_;
   std::vector<OrderedAction> order_;
 };
@@ -101,15 +115,23 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
   ended_.resize(actors);
   for (const OrderedAction& ordered : order) {
     const auto [actor, index] = ordered.place;
+    const int node = node_at(graph, actor, index);
+    if (graph.compound_begin(node) != node) {
+      ended_[actor].push_back(ended_[actor].back());
+      continue;
+    }
     std::vector<std::uint32_t> ended =
         index == 0 ? std::vector<std::uint32_t>(actors, 0) : ended_[actor][index - 1];
     ended[actor] = index;
-    for (const ActionGraph::ActionDependency& need : graph.needs(node_at(graph, actor, index))) {
-      const ActionPlace place = place_of(graph, need.node);
-      const std::vector<std::uint32_t>& theirs = ended_[place.actor][place.index];
-      for (std::size_t other = 0; other < actors; ++other)
-        ended[other] = std::max(ended[other], theirs[other]);
-      ended[place.actor] = std::max<std::uint32_t>(ended[place.actor], place.index + 1);
+    for (int member = node; member <= graph.compound_end(node); ++member) {
+      for (const ActionGraph::ActionDependency& need : graph.needs(member)) {
+        if (graph.in_one_compound(need.node, node)) continue;
+        const ActionPlace place = place_of(graph, graph.compound_end(need.node));
+        const std::vector<std::uint32_t>& theirs = ended_[place.actor][place.index];
+        for (std::size_t other = 0; other < actors; ++other)
+          ended[other] = std::max(ended[other], theirs[other]);
+        ended[place.actor] = std::max<std::uint32_t>(ended[place.actor], place.index + 1);
+      }
     }
     ended_[actor].push_back(std::move(ended));
   }

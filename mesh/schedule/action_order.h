@@ -21,17 +21,17 @@ struct ActionPlace {
 };
 
 /// Action in the total order of all actors' actions, with its times if all actions take their
-/// nominal durations.
+/// nominal durations. Members of a compound are neighbours, and have the times of the compound.
 struct OrderedAction {
   ActionPlace place;
   double start = 0;
   double finish = 0;
 };
 
-/// Merges the actions of all actors into one order that respects each actor's order and the data
-/// dependencies. The action that can start first comes first; on a tie, the lower actor (JaxPP's
-/// order). `schedule` must be valid. By default F, I, W and R take 1, B takes 2, S and T take a
-/// tenth, and transfers take nothing.
+/// Merges the actions of all actors into one order that respects each actor's order, the data
+/// dependencies and compounds. The action that can start first comes first; on a tie, the lower
+/// actor (JaxPP's order). `schedule` must be valid. By default F, I, W and R take 1, B takes 2, S
+/// and T take a tenth, and transfers take nothing.
 std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges,
                                          const VocabularyTimes& times = {});
 
@@ -64,7 +64,7 @@ void walk_global_order(std::span<const OrderedAction> order, const Run& run, con
 }
 
 /// Actions that have certainly ended when an action begins, by data dependencies and the actors'
-/// orders alone.
+/// orders alone. Members of a compound begin and end together.
 class ActionHistory {
  public:
   ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges,

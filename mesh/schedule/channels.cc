@@ -87,6 +87,7 @@ class OperationWaits {
   void chain(std::size_t actor, ChannelModel model) {
     std::map<Lane, TaskId> last_of_lane;
     std::optional<TaskId> last_run, last;
+    std::vector<RunKey> members;  // Actions of the current compound.
     for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
       const Operation& one = lowered_[actor][i];
       const TaskId task = operations_[actor][i];
@@ -98,8 +99,11 @@ class OperationWaits {
       if (one.what == Operation::What::kRun) {
         wait(task, last_run);
         last_run = task;
-        made_by_[{static_cast<int>(actor), one.action.stage, one.action.microbatch,
-                  pass(one.action.kind)}] = task;
+        const RunKey key = key_of(actor, one.action);
+        if (!one.action.joins_previous) members.clear();
+        members.push_back(key);
+        compounds_[key].begin = members.size() > 1 ? compounds_.at(members.front()).begin : task;
+        for (const RunKey& member : members) compounds_[member].end = task;
         continue;
       }
       const auto [lane, fresh] = last_of_lane.try_emplace(lane_of(one, model), task);
@@ -110,14 +114,17 @@ class OperationWaits {
     for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
       const Operation& one = lowered_[actor][i];
       if (one.what == Operation::What::kRun) continue;
-      const TaskId run = made_by_.at({static_cast<int>(actor), one.action.stage,
-                                      one.action.microbatch, pass(one.action.kind)});
-      if (one.what == Operation::What::kSend) wait(operations_[actor][i], run);
-      else wait(run, operations_[actor][i]);
+      const Compound& runs = compounds_.at(key_of(actor, one.action));
+      if (one.what == Operation::What::kSend) wait(operations_[actor][i], runs.end);
+      else wait(runs.begin, operations_[actor][i]);
     }
   }
 
-  static int pass(ActionKind kind) { return static_cast<int>(kind); }
+  /// Actor, stage, microbatch and kind of an action.
+  using RunKey = std::tuple<std::size_t, int, int, ActionKind>;
+  static RunKey key_of(std::size_t actor, const Action& action) {
+    return {actor, action.stage, action.microbatch, action.kind};
+  }
 
   /// Makes each receive wait for its send, and each send for the receive that frees its buffer.
   void add_buffer_waits(std::size_t buffers) {
@@ -155,7 +162,11 @@ class OperationWaits {
   TaskGraph tasks_;
   std::vector<std::vector<TaskId>> operations_;  ///< Tasks by actor and index.
   std::vector<std::vector<Place>> places_;       ///< Operations of each task.
-  std::map<std::tuple<int, int, int, int>, TaskId> made_by_;
+  /// First and last run of a compound.
+  struct Compound {
+    TaskId begin, end;
+  };
+  std::map<RunKey, Compound> compounds_;  ///< By member.
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "mesh/schedule/action_graph.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 namespace {
@@ -155,33 +156,6 @@ std::string find_order_violation(const Schedule& schedule, std::span<const Stage
   }
   return "";
 }
-
-namespace {
-
-/// Describes where actors run the microbatches of a vocabulary pass in different orders; "" if they
-/// do not.
-std::string find_unordered_pass(const Schedule& schedule) {
-  for (const ActionKind kind : {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
-                                ActionKind::kInputForward, ActionKind::kInputBackward}) {
-    std::vector<int> first;
-    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
-      std::vector<int> own;
-      for (const Action& action : schedule.actors[actor]) {
-        if (action.kind == kind) own.push_back(action.microbatch);
-      }
-      if (actor == 0) first = own;
-      const auto differs = std::ranges::mismatch(first, own);
-      if (differs.in1 == first.end() || differs.in2 == own.end()) continue;
-      return fmt::format(
-          "{}: actor 0 runs microbatch {} where actor {} runs {}; all actors must use one order, "
-          "as they exchange data",
-          to_string(kind), *differs.in1, actor, *differs.in2);
-    }
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string find_edge_order_violation(const Schedule& schedule, std::span<const StageEdge> edges) {
   const auto order = [&](int stage, bool backward) {

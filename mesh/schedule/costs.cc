@@ -1,6 +1,8 @@
 #include "mesh/schedule/costs.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "core/base/error.h"
 
@@ -45,6 +47,23 @@ double duration(const ScheduleCosts& costs, const Action& action) {
   return costs.dispatch_time + time;
 }
 
+CompoundMembers compound_members(std::span<const Action> actions) {
+  std::vector<int> seen;
+  CompoundMembers members;
+  for (const Action& action : actions) {
+    auto number = std::ranges::find(seen, action.microbatch);
+    if (number == seen.end()) number = seen.insert(seen.end(), action.microbatch);
+    members.push_back({action.stage, action.kind, static_cast<int>(number - seen.begin())});
+  }
+  return members;
+}
+
+const CompoundCosts* find_compound(const ScheduleCosts& costs, std::span<const Action> members) {
+  if (members.size() < 2 || costs.compounds.empty()) return nullptr;
+  const auto known = costs.compounds.find(compound_members(members));
+  return known != costs.compounds.end() ? &known->second : nullptr;
+}
+
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights) {
   const double again = stage.recomputes ? stage.recompute : 0;
   switch (kind) {
@@ -56,6 +75,36 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
   }
 }
 
+namespace {
+
+/// Returns the costs of a microbatch's actions, without vocabulary passes.
+std::array<double*, 8> action_costs(StageCosts& stage) {
+  return {
+      &stage.forward,   &stage.input_grad,  &stage.weight_grad,     &stage.hidden,
+      &stage.recompute, &stage.activations, &stage.for_weight_grad, &stage.retained_for_recompute};
+}
+
+}  // namespace
+
+void scale_microbatch(ScheduleCosts& costs, double factor) {
+  for (StageCosts& stage : costs.stages) {
+    for (double* value : action_costs(stage)) *value *= factor;
+    for (double* value :
+         {&stage.vocabulary_scores, &stage.vocabulary_grads, &stage.input_forward,
+          &stage.input_backward, &stage.score_memory, &stage.partial_held, &stage.embedded_held})
+      *value *= factor;
+  }
+  for (EdgeCosts& edge : costs.edges) {
+    edge.forward *= factor;
+    edge.backward *= factor;
+    edge.edge.bytes =
+        static_cast<std::uint64_t>(std::llround(factor * static_cast<double>(edge.edge.bytes)));
+  }
+  costs.vocabulary_tensor *= factor;
+  costs.vocabulary_exchange *= factor;
+  costs.compounds.clear();
+}
+
 ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   if (chunks < 1)
     throw_error(ErrorCode::kInvalidArgument,
@@ -65,15 +114,13 @@ ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   // actor's work is the mean of its parts.
   ScheduleCosts result = costs;
   result.stages.clear();
+  result.compounds.clear();
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value :
-         {&share.forward, &share.input_grad, &share.weight_grad, &share.hidden, &share.recompute,
-          &share.reduce_grad, &share.optimizer, &share.activations, &share.for_weight_grad,
-          &share.retained_for_recompute}) {
-      *value *= part;
-    }
+    for (double* value : action_costs(share)) *value *= part;
+    share.reduce_grad *= part;
+    share.optimizer *= part;
     if (share.listed_late_reduction) *share.listed_late_reduction *= part;
     result.stages.insert(result.stages.end(), chunks, share);
   }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "mesh/schedule/schedule.h"
@@ -93,6 +96,26 @@ struct EdgeCosts {
   TensorTiming backward_timing = {};
 };
 
+/// Member of a kind of compound.
+struct CompoundMember {
+  int stage = 0;
+  ActionKind kind = ActionKind::kForward;
+  /// Number of its microbatch among those of the compound, in the order of the members.
+  int microbatch = 0;
+  friend auto operator<=>(const CompoundMember&, const CompoundMember&) = default;
+};
+/// Members of a kind of compound, in order.
+using CompoundMembers = std::vector<CompoundMember>;
+CompoundMembers compound_members(std::span<const Action> actions);
+
+/// Costs of a compound whose members run interleaved.
+struct CompoundCosts {
+  double time = 0;  ///< Without ScheduleCosts::dispatch_time.
+  /// Part of its time after which a member's tensor exists, by index of the edge and of the member.
+  /// Tensors that are missing here exist at its end.
+  std::map<std::pair<int, int>, double> made_at = {};
+};
+
 /// Sharing of a network interface between concurrent transfers.
 enum class InterfaceSharing : std::uint8_t {
   kFifo,  ///< One transfer per direction at a time, first come first served.
@@ -119,6 +142,8 @@ struct ScheduleCosts {
   double vocabulary_tensor = 0, vocabulary_exchange = 0;
   /// Time of the final exchange of a step, for which all actors wait: shared gradients and norms.
   double exchange = 0;
+  /// Compounds whose members run interleaved. In others, one runs after the other.
+  std::map<CompoundMembers, CompoundCosts> compounds = {};
   InterfaceSharing sharing = InterfaceSharing::kFifo;
 
   std::vector<StageEdge> stage_edges() const;
@@ -128,9 +153,16 @@ struct ScheduleCosts {
 /// lacks. A REDUCE_GRAD lasts until its reduction ends.
 double duration(const ScheduleCosts& costs, const Action& action);
 
+/// Returns the costs of a compound; null if its members run one after the other.
+const CompoundCosts* find_compound(const ScheduleCosts& costs, std::span<const Action> members);
+
 /// Returns the time within an F, I, W or B, without `dispatch_time`, at which these parts of its F
 /// or input gradient and of its weight gradient are done: see TensorTiming.
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights);
+
+/// Multiplies the costs of a microbatch: times and memory of actions, edges and passes. Those of a
+/// step stay. Compounds are left out.
+void scale_microbatch(ScheduleCosts& costs, double factor);
 
 /// Splits every stage into `chunks` consecutive stages with equal parts of its time and memory.
 /// Vocabulary passes are not split. An edge between neighbours costs as much as the most expensive

@@ -102,10 +102,13 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     }
     return lists.take();
   }
-  for (int node = 0; node < graph.size(); ++node) {
-    for (const ActionTransfer& one : transfers_to(graph, node)) lists.receive(one);
-    lists.run(node);
-    for (const ActionTransfer& one : made_by[node]) lists.send(one);
+  for (int begin = 0; begin < graph.size(); begin = graph.compound_end(begin) + 1) {
+    const int end = graph.compound_end(begin) + 1;
+    for (int node = begin; node < end; ++node)
+      for (const ActionTransfer& one : transfers_to(graph, node)) lists.receive(one);
+    for (int node = begin; node < end; ++node) lists.run(node);
+    for (int node = begin; node < end; ++node)
+      for (const ActionTransfer& one : made_by[node]) lists.send(one);
   }
   return lists.take();
 }

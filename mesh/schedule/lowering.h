@@ -28,7 +28,9 @@ std::string to_string(const Operation& operation);
 
 /// Positions of the two halves of a transfer.
 enum class TransferOrder : std::uint8_t {
-  kBeforeUse,  ///< The send follows the computation of the tensor; the receive precedes its use.
+  /// The send follows the computation of the tensor; the receive precedes its use. A compound
+  /// computes at its end, and uses at its beginning.
+  kBeforeUse,
   /// Both halves follow the computation of the tensor: all lists are projections of one global
   /// order, so that no deadlock is possible.
   kTotalOrder,

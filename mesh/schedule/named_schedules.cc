@@ -124,17 +124,8 @@ Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement
 }
 
 Schedule truncate_microbatches(Schedule schedule, int microbatches) {
-  for (std::vector<Action>& actions : schedule.actors) {
-    std::vector<Action> kept;
-    bool partner_kept = false;
-    for (Action action : actions) {
-      const bool keep = action.microbatch < microbatches;
-      action.joins_previous = action.joins_previous && partner_kept;
-      partner_kept = keep;
-      if (keep) kept.push_back(action);
-    }
-    actions = std::move(kept);
-  }
+  for (std::vector<Action>& actions : schedule.actors)
+    erase_actions(actions, [&](const Action& action) { return action.microbatch >= microbatches; });
   schedule.microbatches = microbatches;
   return schedule;
 }

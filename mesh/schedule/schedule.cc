@@ -3,10 +3,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
 namespace weft::mesh {
+
+std::size_t end_of_compound(std::span<const Action> actions, std::size_t first) {
+  std::size_t end = first + 1;
+  while (end < actions.size() && actions[end].joins_previous) ++end;
+  return end;
+}
+
+bool has_compounds(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.actors, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::joins_previous);
+  });
+}
+
+void erase_actions(std::vector<Action>& actions,
+                   const std::function<bool(const Action&)>& is_erased) {
+  std::vector<Action> kept;
+  for (std::size_t begin = 0; begin < actions.size();) {
+    const std::size_t end = end_of_compound(actions, begin);
+    bool joins = false;
+    for (; begin < end; ++begin) {
+      if (is_erased(actions[begin])) continue;
+      kept.push_back(actions[begin]);
+      kept.back().joins_previous = std::exchange(joins, true);
+    }
+  }
+  actions = std::move(kept);
+}
 
 std::string to_string(const Schedule& schedule) {
   std::string text;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,6 +26,17 @@ struct Schedule {
   int vocabulary_barriers = 0;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
+
+/// Returns the index behind the compound that begins at `first`. An action that no other joins is a
+/// compound of its own.
+std::size_t end_of_compound(std::span<const Action> actions, std::size_t first);
+
+/// Returns whether the schedule has a compound of several actions.
+bool has_compounds(const Schedule& schedule);
+
+/// Removes actions. What is left of a compound stays a compound.
+void erase_actions(std::vector<Action>& actions,
+                   const std::function<bool(const Action&)>& is_erased);
 
 /// Returns the number of actors, which are numbered from 0. The placement must not be empty.
 int num_actors(std::span<const int> actor_of_stage);

@@ -123,7 +123,7 @@ class Reader {
   void cell(const LocatedText& piece) {
     if (piece.text.empty()) return;
     if (piece.text.front() != '(') {
-      word(piece, false);
+      word(piece, false, false);
       return;
     }
     const std::size_t close = piece.text.find(')');
@@ -136,12 +136,12 @@ class Reader {
     }
     bool first = true;
     for (const LocatedText& part : split(piece.sub(1, close - 1), ';')) {
-      word(part.trimmed(), !first);
+      word(part.trimmed(), !first, true);
       first = false;
     }
   }
 
-  void word(const LocatedText& piece, bool joins_previous) {
+  void word(const LocatedText& piece, bool joins_previous, bool is_member) {
     constexpr std::string_view kDigits = "0123456789";
     const std::size_t kind = piece.text.find_first_not_of(kDigits);
     const auto wrong = [&] {
@@ -162,7 +162,7 @@ class Reader {
     for (const std::string_view ignored :
          {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD"}) {
       if (one.kind != ignored) continue;
-      if (joins_previous) fail(piece, fmt::format("{} cannot be part of a compound", one.kind));
+      if (is_member) fail(piece, fmt::format("{} cannot be part of a compound", one.kind));
       ++result_.ignored_operations;
       return;
     }

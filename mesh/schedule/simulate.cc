@@ -183,8 +183,8 @@ class Reporter {
   MemoryTimes memory_times() const {
     MemoryTimes times;
     for (int action = 0; action < actions_.size(); ++action) {
-      times.action_start.push_back(action_start(action));
-      times.action_end.push_back(action_end(action));
+      times.action_start.push_back(start_[graph_.begin_piece(action)]);
+      times.action_end.push_back(end_[graph_.end_piece(action)]);
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::TensorTransfer& one = graph_.transfer_of(node);

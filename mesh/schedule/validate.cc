@@ -55,6 +55,41 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
   }
 }
 
+/// Throws if a compound has a member that runs once per step, or on all actors.
+void check_members(const Schedule& schedule) {
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    const std::vector<Action>& actions = schedule.actors[actor];
+    if (!actions.empty() && actions.front().joins_previous)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "schedule '{}', actor {}: {} joins an action before it, but is the first one",
+                  schedule.name, actor, to_string(actions.front()));
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(actions, begin), size = end - begin;
+      for (; begin < end; ++begin) {
+        const ActionKind kind = actions[begin].kind;
+        if (size == 1 || (has_microbatch(kind) && !is_vocabulary_pass(kind))) continue;
+        throw_error(ErrorCode::kInvalidArgument,
+                    "schedule '{}', actor {}: {} cannot be part of a compound, only F, B, I, W and "
+                    "R can; take it out of the parentheses",
+                    schedule.name, actor, to_string(actions[begin]));
+      }
+    }
+  }
+}
+
+/// Describes the first wait of a compound for an action that does not run.
+std::string first_wait(const ActionGraph& graph, const std::vector<bool>& runs, int compound) {
+  for (int node = graph.compound_begin(compound); node <= graph.compound_end(compound); ++node) {
+    for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
+      if (runs[need.node]) continue;
+      return fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", graph.actor(node),
+                         to_string(graph.action(node)), to_string(graph.action(need.node)),
+                         graph.actor(need.node));
+    }
+  }
+  return "";
+}
+
 /// Describes the position of every actor that cannot continue.
 std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
   std::vector<bool> runs(graph.size(), false);
@@ -64,13 +99,7 @@ std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
     int node = graph.first(actor);
     while (node < graph.first(actor + 1) && runs[node]) ++node;
     if (node == graph.first(actor + 1)) continue;
-    for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
-      if (runs[need.node]) continue;
-      text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor,
-                          to_string(graph.action(node)), to_string(graph.action(need.node)),
-                          graph.actor(need.node));
-      break;
-    }
+    text += first_wait(graph, runs, node);
   }
   return fmt::format("schedule '{}' cannot finish:{}", schedule.name, text);
 }
@@ -80,6 +109,7 @@ std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
 void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, bool training) {
   check_placement(schedule);
   check_counts(schedule, ActionGraph(schedule, edges), training);
+  check_members(schedule);
 }
 
 std::string find_sum_order_violation(const Schedule& schedule) {
@@ -107,9 +137,11 @@ void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool t
   check_placement(schedule);
   const ActionGraph graph(schedule, edges);
   check_counts(schedule, graph, training);
-  if (const std::string unordered = find_sum_order_violation(schedule); !unordered.empty()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', {}", schedule.name, unordered);
-  }
+  check_members(schedule);
+  for (const std::string& unordered :
+       {find_sum_order_violation(schedule), find_unordered_pass(schedule)})
+    if (!unordered.empty())
+      throw_error(ErrorCode::kInvalidArgument, "schedule '{}', {}", schedule.name, unordered);
   const std::vector<int> cycle = graph.find_cycle();
   if (cycle.empty()) return;
   throw_error(ErrorCode::kInvalidArgument, "{}\n  the cycle: {}", stuck_actors(schedule, graph),

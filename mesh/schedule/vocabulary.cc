@@ -225,4 +225,25 @@ void require_vocabulary(const Schedule& schedule, VocabularyMode mode, bool trai
   }
 }
 
+std::string find_unordered_pass(const Schedule& schedule) {
+  for (const ActionKind kind : {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
+                                ActionKind::kInputForward, ActionKind::kInputBackward}) {
+    std::vector<int> first;
+    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+      std::vector<int> own;
+      for (const Action& action : schedule.actors[actor]) {
+        if (action.kind == kind) own.push_back(action.microbatch);
+      }
+      if (actor == 0) first = own;
+      const auto differs = std::ranges::mismatch(first, own);
+      if (differs.in1 == first.end() || differs.in2 == own.end()) continue;
+      return fmt::format(
+          "{}: actor 0 runs microbatch {} where actor {} runs {}; all actors must use one order, "
+          "as they exchange data",
+          to_string(kind), *differs.in1, actor, *differs.in2);
+    }
+  }
+  return "";
+}
+
 }  // namespace weft::mesh

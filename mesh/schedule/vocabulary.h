@@ -84,4 +84,8 @@ void check_vocabulary_passes(const Schedule& schedule, bool training = true);
 /// `mode`. Interlaced passes differ from vocab-1 in that T directly follows S.
 void require_vocabulary(const Schedule& schedule, VocabularyMode mode, bool training = true);
 
+/// Describes where actors run the microbatches of a vocabulary pass in different orders; "" if they
+/// do not.
+std::string find_unordered_pass(const Schedule& schedule);
+
 }  // namespace weft::mesh

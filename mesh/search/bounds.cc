@@ -252,12 +252,17 @@ class Bounds {
   double after_all_ = 0;
 };
 
+/// Returns whether the bounds hold: compounds that take less than their members' sum break them.
+bool is_known(const SearchRequest& request) { return request.costs.compounds.empty(); }
+
 }  // namespace
 
-double lower_bound(const SearchRequest& request) { return Bounds(request).least_step(false); }
+double lower_bound(const SearchRequest& request) {
+  return is_known(request) ? Bounds(request).least_step(false) : 0;
+}
 
 double lower_bound_in_memory(const SearchRequest& request) {
-  return Bounds(request).least_step(true);
+  return is_known(request) ? Bounds(request).least_step(true) : 0;
 }
 
 }  // namespace weft::mesh

@@ -121,6 +121,10 @@ std::optional<ScheduleSimulation> ScheduleEvaluator::simulated(const Schedule& s
   }
 }
 
+bool ScheduleEvaluator::plays(const Schedule& schedule) const {
+  return evaluator_ && !has_compounds(schedule);
+}
+
 ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluation_of(
     const SearchEvaluator::PlayOutcome& outcome) const {
   return {{outcome.step, outcome.mean_action_end},
@@ -132,7 +136,7 @@ ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluation_of(
 
 ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate(const Schedule& schedule,
                                                                   double longest_step) {
-  if (!evaluator_) return evaluate_with_peak(schedule);
+  if (!plays(schedule)) return evaluate_with_peak(schedule);
   simulated_ += count_actions(schedule);
   return evaluation_of(evaluator_->play(schedule, longest_step));
 }
@@ -140,7 +144,7 @@ ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate(const Schedule
 ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate_with_peak(
     const Schedule& schedule) {
   simulated_ += count_actions(schedule);
-  if (evaluator_)
+  if (plays(schedule))
     return evaluation_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
@@ -161,7 +165,7 @@ ScheduleEvaluator::ScheduleEvaluation ScheduleEvaluator::evaluate_with_peak(
 ScheduleEvaluator::Times ScheduleEvaluator::times_of(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   Times times;
-  if (evaluator_) {
+  if (plays(schedule)) {
     evaluator_->play(schedule);
     for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
       times.spans.emplace_back();

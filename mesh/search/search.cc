@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "mesh/schedule/duplex.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/search/internal/bounds.h"
 #include "mesh/search/internal/local_search.h"
@@ -35,7 +36,8 @@ constexpr std::int64_t kFewMoves = 400;
 constexpr std::size_t kImproved = 4;  // Candidates that local search improves.
 constexpr std::size_t kAnnealed = 2;  // Best of these, which annealing improves.
 
-/// Returns the named schedules with the request's placement.
+/// Returns the named schedules with the request's placement, without compounds: a run dissolves
+/// them.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   std::vector<Schedule> result;
   const int stages = request.actor_of_stage.size();
@@ -45,8 +47,8 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   for (const NamedSchedule& named : named_schedules()) {
     if (chunks != named.chunks && !named.any_chunks) continue;
     if (place_stages(named.placement, actors, chunks) != request.actor_of_stage) continue;
-    result.push_back(
-        make_schedule({std::string(named.name), actors, request.microbatches, chunks, 0}));
+    result.push_back(without_compounds(
+        make_schedule({std::string(named.name), actors, request.microbatches, chunks, 0})));
   }
   return result;
 }

@@ -128,6 +128,31 @@ TEST_F(Recovery, ADeviceThatDiesIsReplacedAndTheStateComesFromTheMemoryOfOthers)
   EXPECT_TRUE(processes_.none_left());
 }
 
+TEST_F(Recovery, ADeviceThatDiesAmidInterleavedActionsIsReplacedAndTheBitsStay) {
+  const std::vector<std::string> halves = {
+      "cluster.hosts=[{name: worker0, devices: 2, link: 100mbit}, "
+      "{name: worker1, devices: 2, link: 100mbit}]",
+      "meshes={front: {hosts: [worker0, worker1], shape: {data: 1, tensor: 4}}}",
+      "pipeline.stages=[{mesh: front, layers: 4}]", "pipeline.schedule=1f1b",
+      "pipeline.duplex=halves"};
+  auto plan = run_into("planned", halves);
+  plan.front() = "plan";
+  plan.erase(plan.begin() + 2, plan.begin() + 4);  // --out
+  plan.emplace_back("--programs");
+  auto& planned = processes_.run("weft", plan);
+  EXPECT_EQ(planned.wait(), 0) << planned.text();
+  EXPECT_THAT(planned.text(), HasSubstr("0F0, resumed:"));
+  auto& calm = processes_.run("weft", run_into("calm", halves));
+  ASSERT_EQ(calm.wait(), 0) << calm.text();
+  auto& run = processes_.start("weft", run_into("out", halves));
+  ASSERT_TRUE(has_steps("out", 11)) << run.text();
+  ::kill(process_with("--label front[data=0,tensor=2]"), SIGKILL);
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_EQ(events("out", "recovered").size(), 1u);
+  EXPECT_EQ(steps("out"), steps("calm"));
+  EXPECT_TRUE(processes_.none_left());
+}
+
 TEST_F(Recovery, AnAgentAndADeviceOfAnotherHostAtATimeGoBackToTheCheckpoint) {
   auto& run = processes_.start("weft", run_into("out"));
   ASSERT_TRUE(has_steps("out", 20)) << run.text();

@@ -38,9 +38,13 @@ std::string meshes_text(const mesh::ParallelConfig& layout) {
 std::string pipeline_text(const mesh::ParallelConfig& layout) {
   const std::string& schedule = layout.own_schedule ? layout.own_schedule->name : layout.schedule;
   const bool shared = layout.vocabulary != mesh::VocabularyMode::kLast;
-  return fmt::format("{}{}, {} microbatches, resharding by {}", schedule,
+  return fmt::format("{}{}, {} microbatches{}, resharding by {}", schedule,
                      shared ? fmt::format(", vocabulary by {}", to_string(layout.vocabulary)) : "",
-                     layout.microbatches, transfer::to_string(layout.resharding));
+                     layout.microbatches,
+                     layout.duplex == mesh::Duplex::kOff
+                         ? ""
+                         : fmt::format(", duplex {}", to_string(layout.duplex)),
+                     transfer::to_string(layout.resharding));
 }
 
 }  // namespace weft::apps

@@ -81,6 +81,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                                  {"searches_schedule", plan.layout.searches()},
                                  {"vocabulary", to_string(plan.layout.vocabulary)},
                                  {"microbatches", plan.layout.microbatches},
+                                 {"duplex", to_string(plan.layout.duplex)},
                                  {"resharding", transfer::to_string(plan.layout.resharding)},
                                  {"hosts", plan.hosts}};
   for (const mesh::StageConfig& stage : plan.layout.stages)

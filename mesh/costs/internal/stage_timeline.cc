@@ -31,9 +31,11 @@ StepList played(const ActionList& list, const std::vector<StepDuration>& duratio
     for (const ActionStep& member : list.members[i]) {
       step.seconds += durations[member.step].seconds;
       step.latency += durations[member.step].latency;
+      // Members of a compound share a move.
+      if (step.lane == StepLane::kNetwork) break;
     }
   }
-  return play_steps(graph, list.list.order);
+  return play_steps(graph, list.list.order, list.list.awaits);
 }
 
 /// Edges of the partition that send the value from the mesh.
@@ -64,7 +66,7 @@ StageTimeline graph_timeline(const TrainingPlan& plan, StageId stage, bool forwa
       by_work = by_work || !weights;
     }
     (weights ? line.weights : line.work) +=
-        durations[i].total() / (runs_once_per_step(part, i) ? plan.layout.microbatches : 1);
+        durations[i].total() / (runs_once_per_step(part, i) ? plan.schedule.microbatches : 1);
     for (const LocalId output : outputs_of(step))
       for (const std::size_t e : edges_of(partition, mesh, output))
         line.sent[e] = {line.work, line.weights, ++happened};
@@ -147,7 +149,7 @@ class ListedTimeline {
   };
 
   Events events_of(ActionKind kind) const {
-    const ActionList& list = lists_.at({stage_, kind, false, false});
+    const ActionList& list = lists_.at({{stage_, kind, false, false}});
     const StepList times = played(list, durations_);
     const double again = recomputed_seconds(list);
     const auto since = [&](double time) { return std::max(time - again, 0.0); };
@@ -180,9 +182,9 @@ class ListedTimeline {
   }
   /// Returns the mean over the microbatches, of which the first may gather parameters for all.
   double mean_seconds(ActionKind kind, double other) const {
-    const int microbatches = plan_.layout.microbatches;
+    const int microbatches = plan_.schedule.microbatches;
     for (const bool is_last : {false, true}) {
-      const auto first = lists_.find({stage_, kind, true, is_last});
+      const auto first = lists_.find({{stage_, kind, true, is_last}});
       if (first == lists_.end()) continue;
       const double seconds = std::max(
           played(first->second, durations_).seconds - recomputed_seconds(first->second), 0.0);
@@ -216,6 +218,35 @@ class ListedTimeline {
 
 }  // namespace
 
+std::map<CompoundMembers, CompoundCosts> compound_costs(
+    const TrainingPlan& plan, MeshId mesh, const std::vector<StepDuration>& durations) {
+  std::map<CompoundMembers, CompoundCosts> costs;
+  if (plan.train.lists.empty()) return costs;
+  for (const auto& [key, list] : plan.train.lists[mesh]) {
+    const auto is_amid = [](const ListedAction& member) {
+      return !member.is_first_microbatch && !member.is_last_microbatch;
+    };
+    if (key.size() < 2 || !std::ranges::all_of(key, is_amid)) continue;
+    CompoundMembers members;
+    for (const ListedAction& member : key)
+      members.push_back({member.stage.value(), member.kind, member.microbatch});
+    const StepList times = played(list, durations);
+    CompoundCosts& compound = costs[members];
+    compound.time = times.seconds;
+    for (const std::size_t at : times.order) {
+      for (const ActionStep& one : list.members[at]) {
+        if (one.part == ActionStep::Part::kWithoutSend || one.round != ActionStep::Round::kFirst)
+          continue;
+        for (const LocalId output : outputs_of(plan.partition.per_mesh[mesh].steps[one.step]))
+          for (const std::size_t edge : edges_of(plan.partition, mesh, output))
+            compound.made_at[{static_cast<int>(edge), static_cast<int>(one.member)}] =
+                times.seconds > 0 ? std::min(times.end[at] / times.seconds, 1.0) : 1;
+      }
+    }
+  }
+  return costs;
+}
+
 double all_reduce_seconds(const TrainingPlan& plan, MeshId mesh, const std::vector<int>& axes,
                           const TensorType& type) {
   const OpTimeModel none = cost_model_seconds(0);
@@ -242,19 +273,24 @@ StageTimeline stage_timeline(const TrainingPlan& plan, StageId stage, bool forwa
 std::optional<double> listed_late_reduction(const TrainingPlan& plan, StageId stage,
                                             const std::vector<StepDuration>& durations) {
   const ActionListMap& lists = lists_of(plan, stage);
-  for (const ActionKind kind : {ActionKind::kBackward, ActionKind::kWeightGrad}) {
-    for (const bool is_first : {false, true}) {
-      const auto last = lists.find({stage, kind, is_first, true});
-      if (last == lists.end()) continue;
-      const bool reduces = std::ranges::any_of(last->second.graph.steps,
-                                               [](const ListedStep& s) { return s.starts_itself; });
-      if (!reduces) return std::nullopt;
-      const StepList reduced = played(last->second, durations);
-      const StepList other = played(lists.at({stage, kind, false, false}), durations);
-      return std::max(reduced.seconds + reduced.late - other.seconds, 0.0);
-    }
+  const ActionList* last = nullptr;
+  ActionListKey amid;
+  for (const auto& [key, list] : lists) {
+    const bool is_last = std::ranges::any_of(key, [&](const ListedAction& member) {
+      return member.is_last_microbatch && member.stage == stage && gives_weight_grad(member.kind);
+    });
+    // Members of a compound have lists of their own too, which do not run.
+    if (!is_last || key.size() <= amid.size()) continue;
+    last = &list;
+    amid = key;
   }
-  return std::nullopt;
+  if (last == nullptr) return std::nullopt;
+  const bool reduces =
+      std::ranges::any_of(last->graph.steps, [](const ListedStep& s) { return s.starts_itself; });
+  if (!reduces) return std::nullopt;
+  for (ListedAction& member : amid) member.is_first_microbatch = member.is_last_microbatch = false;
+  const StepList reduced = played(*last, durations), other = played(lists.at(amid), durations);
+  return std::max(reduced.seconds + reduced.late - other.seconds, 0.0);
 }
 
 }  // namespace weft::mesh

@@ -7,6 +7,7 @@
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/op_time_model.h"
 #include "mesh/program/step_seconds.h"
+#include "mesh/schedule/costs.h"
 
 namespace weft::mesh {
 
@@ -49,6 +50,11 @@ StageTimeline stage_timeline(const TrainingPlan& plan, StageId stage, bool forwa
 /// the reductions start.
 std::optional<double> listed_late_reduction(const TrainingPlan& plan, StageId stage,
                                             const std::vector<StepDuration>& durations);
+
+/// Returns the costs of the compounds of a mesh's stages, amid a step. Edges are those of the
+/// partition.
+std::map<CompoundMembers, CompoundCosts> compound_costs(const TrainingPlan& plan, MeshId mesh,
+                                                        const std::vector<StepDuration>& durations);
 
 /// Returns the seconds in which all groups of the mesh over `axes` all-reduce `type` at the same
 /// time.

@@ -36,7 +36,7 @@ Schedule forwards_of(const Schedule& schedule) {
   Schedule forwards = schedule;
   forwards.name = "forwards of " + schedule.name;
   for (std::vector<Action>& actions : forwards.actors) {
-    std::erase_if(actions, [](const Action& action) {
+    erase_actions(actions, [](const Action& action) {
       return action.kind != ActionKind::kForward && action.kind != ActionKind::kInputForward &&
              action.kind != ActionKind::kVocabularyScores;
     });
@@ -195,6 +195,9 @@ TrainingPlan Planner::make_gathering(const ParallelConfig& layout) const {
   plan_checkpoint(plan, conditions_.checkpoint_copies != CopyMode::kNo);
   plan_snapshots(plan, conditions_.snapshots != CopyMode::kNo);
   set_graph(request, {model_.validate, model_.validate_loss, {}}, layout);
+  if (!layout.duplex_reason.empty())
+    plan.decisions.record(
+        {PlanQuestion::kDuplex, std::string(to_string(layout.duplex)), layout.duplex_reason});
   choose_schedule(plan, partition(request));
   record_copies(plan);
   return plan;

@@ -37,13 +37,15 @@ Op op_at(const MeshView& mesh, const ComputeStep& step, int rank) {
 }  // namespace
 
 ActionEmitter::ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
-                             const ActionSteps& steps, ActionLists& lists, MeshBuffers& buffers,
-                             GradientSums& sums, GradientReduction& reduction, GradientTerms& terms,
-                             MeshEdges& edges, const CompileOptions& options)
+                             const ActionSteps& steps, const ParameterCopies& copies,
+                             ActionLists& lists, MeshBuffers& buffers, GradientSums& sums,
+                             GradientReduction& reduction, GradientTerms& terms, MeshEdges& edges,
+                             const CompileOptions& options)
     : mesh_(mesh),
       emitters_(emitters),
       schedule_(schedule),
       steps_(steps),
+      copies_(copies),
       lists_(lists),
       buffers_(buffers),
       sums_(sums),
@@ -89,29 +91,80 @@ std::optional<StageId> ActionEmitter::stage_here(const Action& action) const {
   return stage && partition.mesh_of_stage[*stage] == mesh_.id() ? stage : std::nullopt;
 }
 
-void ActionEmitter::emit(ActionPlace place, const Between& between) {
-  const Action& action = schedule_.actors[place.actor][place.index];
-  const std::optional<StageId> stage = stage_here(action);
-  if (!stage) return;
-  if (action.kind == ActionKind::kReduceGrad) reduction_.start(*stage);
-  if (!mesh_.spans() && action.microbatch + 1 == schedule_.microbatches &&
-      !runs_pass(action.kind, Pass::kForward))
-    terms_.start_receipts();
-  const ActionScope scope{action.microbatch, emitters_.ranks_of(place.actor)};
-  const std::vector<ActionStep>& steps = lists_.of(*stage, action.kind, action.microbatch).steps;
+void ActionEmitter::emit(int actor, std::span<const Action> members, const Hooks& hooks) {
+  if (!stage_here(members.front())) return;
+  begin(members);
+  std::vector<ActionScope> scopes;
+  for (const Action& action : members)
+    scopes.push_back({action.microbatch, emitters_.ranks_of(actor)});
+  const std::vector<ActionStep>& steps = lists_.of(members).steps;
+  if (members.size() > 1) await_received(steps, scopes);
   double all = 0, done = 0;
-  if (between)
+  if (hooks.between)
     for (const ActionStep& one : steps) all += nominal_seconds_of(one);
   for (const ActionStep& one : steps) {
-    emit_step(one, scope);
-    if (!between) continue;
+    hooks.enter(one.member);
+    if (one.awaited >= 0) {
+      const ActionStep& awaited = steps[one.awaited];
+      await_results(awaited, scopes[awaited.member]);
+    }
+    emit_step(one, scopes[one.member]);
+    if (!hooks.between) continue;
     done += nominal_seconds_of(one);
-    if (!one.is_bound) between(all > 0 ? done / all : 0);
+    if (!one.is_bound) hooks.between(all > 0 ? done / all : 0);
   }
   start_complete();
-  if (!runs_pass(action.kind, Pass::kForward)) return;
-  for (const LocalId id : steps_.dropped(*stage))
-    for (const int rank : scope.ranks) buffers_.drop_instance(id, scope.microbatch, rank);
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const Action& action = members[member];
+    // An action beside its forward uses the forward's values, and so may a later W.
+    const auto follows = [&](const Action& other) {
+      return other.stage == action.stage && other.microbatch == action.microbatch &&
+             other.kind != action.kind;
+    };
+    if (!runs_pass(action.kind, Pass::kForward) || std::ranges::any_of(members, follows)) continue;
+    for (const LocalId id : steps_.dropped(*stage_here(members[member])))
+      for (const int rank : scopes[member].ranks)
+        buffers_.drop_instance(id, scopes[member].microbatch, rank);
+  }
+}
+
+void ActionEmitter::begin(std::span<const Action> members) {
+  shared_copies_.clear();
+  shares_copies_ = members.size() > 1;
+  if (mesh_.spans()) return;
+  sums_.begin(members);
+  for (const Action& action : members) {
+    if (action.kind == ActionKind::kReduceGrad) reduction_.start(*stage_here(action));
+    if (action.microbatch + 1 == schedule_.microbatches && !runs_pass(action.kind, Pass::kForward))
+      terms_.start_receipts();
+  }
+}
+
+void ActionEmitter::await_received(const std::vector<ActionStep>& steps,
+                                   const std::vector<ActionScope>& scopes) {
+  for (const ActionStep& one : steps) {
+    const ActionScope& scope = scopes[one.member];
+    for (const LocalId input : inputs_of(mesh_.part().steps[one.step])) {
+      if (mesh_.local(input).origin != LocalOrigin::kReceived) continue;
+      for (const int rank : scope.ranks)
+        if (buffers_.has_instance(input, scope.microbatch, rank))
+          emitters_[rank].await_buffer(buffers_.instance(input, scope.microbatch, rank));
+    }
+  }
+}
+
+void ActionEmitter::await_results(const ActionStep& one, const ActionScope& scope) {
+  for (const LocalId output : outputs_of(mesh_.part().steps[one.step]))
+    for (const int rank : scope.ranks)
+      emitters_[rank].await_buffer(buffers_.instance(output, scope.microbatch, rank));
+}
+
+bool ActionEmitter::share_copy(LocalId copy, const ActionScope& scope) {
+  const auto made = shared_copies_.find(copies_.first_equal(copy));
+  if (made == shared_copies_.end()) return false;
+  for (const int rank : scope.ranks)
+    buffers_.set_instance(copy, scope.microbatch, rank, made->second[rank]);
+  return true;
 }
 
 void ActionEmitter::start_complete() {
@@ -157,11 +210,14 @@ void ActionEmitter::emit_move(std::size_t index, Round round, const ActionScope&
   if (mesh_.local(output).once_per_step &&
       buffers_.has_instance(output, scope.microbatch, scope.ranks.front()))
     return;
+  const bool is_copy = shares_copies_ && copies_.has(output);
+  if (is_copy && share_copy(output, scope)) return;
   std::vector<std::uint32_t> sources(emitters_.size()), destinations(emitters_.size());
   for (const int rank : scope.ranks) {
     sources[rank] = buffers_.instance(input, scope.microbatch, rank);
     destinations[rank] = buffers_.instance(output, scope.microbatch, rank);
   }
+  if (is_copy) shared_copies_[copies_.first_equal(output)] = destinations;
   if (move.kind == MoveKind::kSlice)
     return emitters_.slice(scope.ranks, mesh_.value(input).type, move, sources, destinations);
   const auto& transfers =
@@ -177,13 +233,14 @@ void ActionEmitter::emit_move(std::size_t index, Round round, const ActionScope&
 }
 
 void ActionEmitter::emit_compute(const ComputeStep& step, Round round, const ActionScope& scope) {
-  const bool direct = sums_.is_direct(step);
+  const bool direct = sums_.is_direct(step.outputs.front());
   for (const int rank : scope.ranks) {
     std::vector<std::uint32_t> inputs = inputs_of_op(step, scope.microbatch, rank), outputs;
     bool accumulate = false;
     for (const LocalId output : step.outputs) {
       if (direct) {
-        const GradientSums::Accumulator accumulator = sums_.write_directly(output, rank);
+        const GradientSums::Accumulator accumulator = sums_.write_directly(
+            output, rank, [&] { return buffers_.instance(output, scope.microbatch, rank); });
         outputs.push_back(accumulator.buffer);
         accumulate = accumulator.holds_sum;
       } else {
@@ -228,7 +285,7 @@ void ActionEmitter::add_gradient(LocalId id, const ActionScope& scope) {
   if (sums_.needs_add(id))
     for (const int rank : scope.ranks)
       sums_.add(id, rank, buffers_.instance(id, scope.microbatch, rank));
-  if (!mesh_.spans()) reduction_.computed(id, scope.microbatch, buffers_);
+  if (!mesh_.spans()) reduction_.computed(id, scope.microbatch);
 }
 
 }  // namespace weft::mesh

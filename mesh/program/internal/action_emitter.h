@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "mesh/program/internal/gradient_reduction.h"
 #include "mesh/program/internal/gradient_terms.h"
 #include "mesh/program/internal/mesh_edges.h"
+#include "mesh/program/internal/parameter_copies.h"
 
 namespace weft::mesh {
 
@@ -23,14 +27,19 @@ class ActionEmitter {
  public:
   /// Adds the transfers of moves and the losses to the programs. Borrows all arguments.
   ActionEmitter(MeshView mesh, const MeshEmitters& emitters, const Schedule& schedule,
-                const ActionSteps& steps, ActionLists& lists, MeshBuffers& buffers,
-                GradientSums& sums, GradientReduction& reduction, GradientTerms& terms,
-                MeshEdges& edges, const CompileOptions& options);
+                const ActionSteps& steps, const ParameterCopies& copies, ActionLists& lists,
+                MeshBuffers& buffers, GradientSums& sums, GradientReduction& reduction,
+                GradientTerms& terms, MeshEdges& edges, const CompileOptions& options);
 
-  /// Called after each step of an action, with the share of the action's time that has passed.
-  using Between = std::function<void(double done)>;
-  /// Emits the part of an actor's action that runs on this mesh. Call for all actions in order.
-  void emit(ActionPlace place, const Between& between = {});
+  /// Called during a compound.
+  struct Hooks {
+    /// Called before each step, with the index of the member that runs it.
+    std::function<void(std::size_t member)> enter = {};
+    /// Called after each step, with the share of the compound's time that has passed; may be empty.
+    std::function<void(double done)> between = {};
+  };
+  /// Emits the part of an actor's compound that runs on this mesh. Call for all compounds in order.
+  void emit(int actor, std::span<const Action> members, const Hooks& hooks);
   /// Emits the second half of an actor's S, which follows the exchange of statistics.
   void emit_deferred_scores(int actor, int microbatch);
 
@@ -45,6 +54,15 @@ class ActionEmitter {
   void add_losses();
   /// Returns the stage of this mesh that the action runs; absent if the action runs elsewhere.
   std::optional<StageId> stage_here(const Action& action) const;
+  /// Prepares the parts that act on whole compounds.
+  void begin(std::span<const Action> members);
+  /// Emits waits for all tensors from other meshes that the members read.
+  void await_received(const std::vector<ActionStep>& steps, const std::vector<ActionScope>& scopes);
+  /// Emits the waits for the moves of a step, unless they were emitted before.
+  void await_results(const ActionStep& one, const ActionScope& scope);
+  /// Gives the copy of a parameter that another member has made to this one too. Returns whether
+  /// there is one.
+  bool share_copy(LocalId copy, const ActionScope& scope);
   double nominal_seconds_of(const ActionStep& one) const;
 
   /// Starts the reductions and sends of complete gradients.
@@ -61,6 +79,7 @@ class ActionEmitter {
   const MeshEmitters& emitters_;
   const Schedule& schedule_;
   const ActionSteps& steps_;
+  const ParameterCopies& copies_;
   ActionLists& lists_;
   MeshBuffers& buffers_;
   GradientSums& sums_;
@@ -75,6 +94,10 @@ class ActionEmitter {
   std::vector<std::vector<std::uint32_t>> recompute_transfers_;
   /// Index into Program::persistents, by rank; empty if the loss is on another mesh.
   std::vector<std::int32_t> losses_;
+  /// Buffers of the copies of parameters that the current compound has made, by rank; by the first
+  /// equal copy. Empty during a compound of one member.
+  std::map<LocalId, std::vector<std::uint32_t>> shared_copies_;
+  bool shares_copies_ = false;  ///< True during a compound of several members.
 };
 
 }  // namespace weft::mesh

@@ -47,6 +47,7 @@ GradientReduction::GradientReduction(MeshView mesh, const MeshEmitters& emitters
       held_(std::move(held)),
       bucket_of_(sums.sums().size(), sums.buckets().size()),
       terms_(sums.sums().size(), 0),
+      terms_of_compound_(sums.sums().size(), 0),
       scattered_(sums.sums().size()) {
   add_buckets();
 }
@@ -80,24 +81,25 @@ std::uint64_t GradientReduction::bytes_of(const Bucket& bucket) const {
   return parts * bucket.elements * size_of(DType::kF32);
 }
 
-void GradientReduction::computed(LocalId value, int microbatch, MeshBuffers& buffers) {
+void GradientReduction::computed(LocalId value, int microbatch) {
   for (const std::size_t sum : sums_.sums_of(value)) {
     ++terms_[sum];
     if (bucket_of_[sum] == buckets_.size()) continue;
     Bucket& bucket = buckets_[bucket_of_[sum]];
     const bool is_last = terms_[sum] == sums_.microbatches();
     if (bucket.at_once) {
+      if (++terms_of_compound_[sum] < sums_.terms_of_compound(sum)) continue;
+      terms_of_compound_[sum] = 0;
       ByRank& gradient =
           bucket.gradients[std::ranges::find(bucket.what->sums, sum) - bucket.what->sums.begin()];
       gradient.clear();
-      for (const int rank : emitters_.all_ranks())
-        gradient.push_back(buffers.instance(value, microbatch, rank));
+      for (const int rank : emitters_.all_ranks()) gradient.push_back(sums_.of_compound(sum, rank));
     } else if (!is_last) {
       continue;
     }
     if (--bucket.missing > 0) continue;
     if (!is_last) bucket.missing = bucket.what->sums.size();
-    if (!is_last || !is_held(bucket)) complete_.emplace_back(bucket_of_[sum], microbatch);
+    if (!is_last || !is_held(bucket)) complete_.push_back({bucket_of_[sum], is_last, microbatch});
   }
 }
 
@@ -107,23 +109,23 @@ bool GradientReduction::is_held(const Bucket& bucket) const {
 }
 
 void GradientReduction::start_complete() {
-  for (const auto& [bucket, microbatch] : std::exchange(complete_, {}))
-    start_bucket(bucket, microbatch, microbatch);
+  for (const Complete& complete : std::exchange(complete_, {}))
+    start_bucket(complete.bucket, complete.is_last, complete.microbatch);
 }
 
 void GradientReduction::start(StageId stage) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     if (buckets_[i].what->stage == stage && !buckets_[i].is_over)
-      start_bucket(i, sums_.microbatches() - 1, kNoMicrobatch);
+      start_bucket(i, true, kNoMicrobatch);
 }
 
-void GradientReduction::start_bucket(std::size_t index, int microbatch, int during) {
+void GradientReduction::start_bucket(std::size_t index, bool is_last, int during) {
   Bucket& bucket = buckets_[index];
-  bucket.is_over = microbatch + 1 == sums_.microbatches();
+  bucket.is_over = is_last;
   if (!bucket.at_once)
     for (std::size_t i = 0; i < bucket.what->sums.size(); ++i)
       bucket.gradients[i] = sums_.sums()[bucket.what->sums[i]].buffers;
-  if (is_scattered(bucket)) reduce_scatter(index, microbatch, during);
+  if (is_scattered(bucket)) reduce_scatter(index, is_last, during);
   else all_reduce(bucket, during);
 }
 
@@ -151,13 +153,14 @@ GradientReduction::ByRank GradientReduction::all_reduce(const std::string& name,
   return start_transfers(transfers, during, sums, sums);
 }
 
-void GradientReduction::reduce_scatter(std::size_t index, int microbatch, int during) {
+void GradientReduction::reduce_scatter(std::size_t index, bool is_last, int during) {
   Bucket& bucket = buckets_[index];
   if (bucket.transfers.empty()) prepare_scatter(bucket);
   while (!in_flight_.empty() && bytes_in_flight_ + bytes_of(bucket) > max_bytes_in_flight_)
     end_oldest(during);
-  const bool adds_up = bucket.at_once && sums_.microbatches() > 1;
-  InFlight started{index, {}, bucket.results, microbatch};
+  const bool is_first = !std::exchange(bucket.has_started, true);
+  const bool adds_up = !is_first || !is_last;
+  InFlight started{index, {}, bucket.results, is_first, is_last};
   ByRank sources(emitters_.size());
   for (const std::vector<int>& ranks : groups_over(mesh_.mesh(), bucket.what->group.scattered)) {
     for (const int rank : ranks) {
@@ -265,9 +268,9 @@ void GradientReduction::end_oldest(int during) {
   for (const int rank : emitters_.all_ranks()) {
     emitters_[rank].wait(ended.handles[rank]);
     if (ended.results[rank] != bucket.results[rank])
-      emitters_[rank].accumulate(ended.results[rank], bucket.results[rank], ended.microbatch == 0);
+      emitters_[rank].accumulate(ended.results[rank], bucket.results[rank], ended.is_first);
   }
-  if (ended.microbatch + 1 < sums_.microbatches()) return;
+  if (!ended.is_last) return;
   // The parts may still be partial over other axes.
   std::vector<int> rest;
   for (const int axis : bucket.what->group.axes)
@@ -293,7 +296,7 @@ GradientReduction::ByRank GradientReduction::start_transfers(const ByRank& trans
 void GradientReduction::end(std::size_t sum) {
   if (!reduces(sum)) return;
   const std::size_t index = bucket_of_[sum];
-  if (!buckets_[index].is_over) start_bucket(index, sums_.microbatches() - 1, kNoMicrobatch);
+  if (!buckets_[index].is_over) start_bucket(index, true, kNoMicrobatch);
   while (std::ranges::find(in_flight_, index, &InFlight::bucket) != in_flight_.end())
     end_oldest(kNoMicrobatch);
   for (std::size_t r = 0; r < buckets_[index].all_reduces.size(); ++r)

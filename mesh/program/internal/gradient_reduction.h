@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "mesh/program/internal/gradient_sums.h"
-#include "mesh/program/internal/mesh_buffers.h"
 
 namespace weft::mesh {
 
@@ -21,7 +20,7 @@ namespace weft::mesh {
 ///
 /// Kept sums that are partial over some axes are all-reduced in place, or reduce-scattered if the
 /// parameters are split further over these axes. Gradients that are not kept are reduce-scattered
-/// in every microbatch; each device then adds up its parts. A reduce-scatter of several gradients
+/// in every compound; each device then adds up its parts. A reduce-scatter of several gradients
 /// goes through a buffer, into which they are copied in the order of the receiving ranks.
 ///
 ///   buffer on both ranks:  [ a for rank 0 | b for rank 0 | a for rank 1 | b for rank 1 ]
@@ -36,7 +35,7 @@ class GradientReduction {
   /// Takes a value that a microbatch has computed on all devices of the mesh. If it is a gradient,
   /// it may complete buckets. Not for the spanning mesh, whose actors emit their actions one after
   /// the other: there finish() starts all.
-  void computed(LocalId value, int microbatch, MeshBuffers& buffers);
+  void computed(LocalId value, int microbatch);
   /// Starts the reductions of complete buckets. An op that computes their gradients cannot fuse
   /// with later ones any more.
   void start_complete();
@@ -68,12 +67,13 @@ class GradientReduction {
   /// A bucket, its transfers, and where its gradients are.
   struct Bucket {
     const GradientBucket* what = nullptr;
-    /// True if each microbatch's gradients are reduced by themselves.
+    /// True if the gradients of each compound are reduced by themselves.
     bool at_once = false;
     std::int64_t elements = 0;      ///< Elements of a device's part, with padding.
     std::uint64_t offset = 0;       ///< Byte at which the part begins in its block.
     std::size_t missing = 0;        ///< Sums that lack terms.
-    bool is_over = false;           ///< True once its last reduction has started.
+    bool has_started = false;       ///< True once its first reduction has started.
+    bool is_over = false;           ///< True once its last one has.
     std::vector<ByRank> gradients;  ///< Buffers of the next reduction's gradients, by sum.
     ByRank transfers;               ///< Made on first use.
     ByRank results;                 ///< Sums of the device's parts, if reduce-scattered.
@@ -83,8 +83,8 @@ class GradientReduction {
   struct InFlight {
     std::size_t bucket = 0;
     ByRank handles;
-    ByRank results;  ///< Destinations of the transfer: a device's part.
-    int microbatch = 0;
+    ByRank results;                          ///< Destinations of the transfer: a device's part.
+    bool is_first = false, is_last = false;  ///< Among those of the bucket.
   };
 
   void add_buckets();
@@ -93,14 +93,14 @@ class GradientReduction {
   bool is_held(const Bucket& bucket) const;
   bool is_scattered(const Bucket& bucket) const { return !bucket.what->group.scattered.empty(); }
   std::uint64_t bytes_of(const Bucket& bucket) const;
-  /// `microbatch`: the last one whose terms are added. `during`: the microbatch of the action that
-  /// starts transfers; kNoMicrobatch for an action of the whole step.
-  void start_bucket(std::size_t index, int microbatch, int during);
+  /// `during`: the microbatch of the action that starts transfers; kNoMicrobatch for an action of
+  /// the whole step.
+  void start_bucket(std::size_t index, bool is_last, int during);
   void all_reduce(Bucket& bucket, int during);
   /// Sums buffers of type `type` over the axes, in place. Returns the transfers' handles by rank.
   ByRank all_reduce(const std::string& name, const TensorType& type, const std::vector<int>& axes,
                     const ByRank& sums, int during);
-  void reduce_scatter(std::size_t index, int microbatch, int during);
+  void reduce_scatter(std::size_t index, bool is_last, int during);
   /// Adds the transfers and the parts of the sums on each device.
   void prepare_scatter(Bucket& bucket);
   /// Returns views of a rank's gradients that joined row by row give the order of the receiving
@@ -127,8 +127,14 @@ class GradientReduction {
   std::map<ReductionGroup, std::uint64_t> bytes_of_parts_;
   std::vector<std::size_t> bucket_of_;  ///< Index into buckets_, by sum; or that of no bucket.
   std::vector<int> terms_;              ///< Microbatches whose terms are added, by sum.
-  /// Complete buckets whose reductions have not started, and their last microbatch.
-  std::vector<std::pair<std::size_t, int>> complete_;
+  std::vector<int> terms_of_compound_;  ///< Those of the current compound, by sum.
+  /// Bucket whose reduction can start.
+  struct Complete {
+    std::size_t bucket = 0;
+    bool is_last = false;  ///< True if all microbatches have added their terms.
+    int microbatch = 0;    ///< The last one that has.
+  };
+  std::vector<Complete> complete_;
   std::deque<InFlight> in_flight_;
   std::uint64_t bytes_in_flight_ = 0;
   /// Bytes of the largest layer: one layer moves while the next is computed.

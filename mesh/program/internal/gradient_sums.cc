@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mesh/program/lanes.h"
+
 namespace weft::mesh {
 namespace {
 
@@ -29,23 +31,24 @@ std::vector<int> scattered_axes(const Spec& gradient, const Spec& wanted) {
 
 }  // namespace
 
-GradientSums::GradientSums(MeshView mesh, const MeshEmitters& emitters,
-                           const std::set<LocalId>& sent, int microbatches,
-                           const transfer::Topology& topology,
+GradientSums::GradientSums(MeshView mesh, const MeshEmitters& emitters, std::set<LocalId> sent,
+                           const Schedule& schedule, const transfer::Topology& topology,
                            const std::optional<transfer::Network>& network)
-    : mesh_(mesh), emitters_(emitters), microbatches_(microbatches) {
+    : mesh_(mesh), emitters_(emitters), schedule_(schedule), read_(std::move(sent)) {
+  for (const Step& step : mesh.part().steps)
+    for (const LocalId input : inputs_of(step)) read_.insert(input);
   find_sums();
   plan_buckets(topology, network);
   place_sums();
   name_buckets();
-  find_direct_gradients(sent);
+  find_direct_gradients();
 }
 
 void GradientSums::find_sums() {
   const MeshPartition& part = mesh_.part();
-  std::map<LocalId, StageId> stage_of;
+  std::map<LocalId, const Step*> maker;
   for (const Step& step : part.steps)
-    for (const LocalId output : outputs_of(step)) stage_of[output] = step.stage;
+    for (const LocalId output : outputs_of(step)) maker[output] = &step;
   for (std::size_t i = 0; i < part.parameters.size(); ++i) {
     for (const GradientTerm& term : part.parameters[i].terms) {
       const Spec& spec = mesh_.local(term.gradient).spec;
@@ -53,11 +56,14 @@ void GradientSums::find_sums() {
       sums_.push_back(
           {i,
            term,
-           stage_of.at(term.gradient),
+           maker.at(term.gradient)->stage,
+           maker.at(term.gradient)->pass,
            {spec.partial, scattered_axes(spec, mesh_.local(part.parameters[i].value).spec)}});
     }
   }
   started_.assign(sums_.size(), std::vector<bool>(emitters_.size(), false));
+  terms_of_compound_.assign(sums_.size(), 1);
+  of_compound_.resize(sums_.size());
 }
 
 const std::vector<std::size_t>& GradientSums::sums_of(LocalId id) const {
@@ -68,7 +74,38 @@ const std::vector<std::size_t>& GradientSums::sums_of(LocalId id) const {
 
 bool GradientSums::reduces_at_once(const GradientSum& sum) const {
   return !sum.group.scattered.empty() && !mesh_.spans() &&
-         (microbatches_ == 1 || mesh_.part().gather == GatherFrequency::kUse);
+         (mesh_.part().gather == GatherFrequency::kUse || has_one_compound(sum));
+}
+
+bool GradientSums::has_one_compound(const GradientSum& sum) const {
+  if (schedule_.microbatches == 1) return true;
+  // Sums of a bucket are all kept or none.
+  const auto adds = [&](const Action& action) {
+    return action.stage == sum.stage.value() &&
+           std::ranges::any_of(sums_, [&](const GradientSum& other) {
+             return other.stage == sum.stage && !other.group.scattered.empty() &&
+                    runs_pass(action.kind, other.pass);
+           });
+  };
+  for (const std::vector<Action>& actions : schedule_.actors) {
+    const auto first = std::ranges::find_if(actions, adds);
+    if (first == actions.end()) continue;
+    const auto end = std::find_if(first + 1, actions.end(),
+                                  [](const Action& action) { return !action.joins_previous; });
+    return std::none_of(end, actions.end(), adds);
+  }
+  return false;
+}
+
+void GradientSums::begin(std::span<const Action> members) {
+  for (std::size_t index = 0; index < sums_.size(); ++index) {
+    of_compound_[index].clear();
+    terms_of_compound_[index] =
+        static_cast<int>(std::ranges::count_if(members, [&](const Action& action) {
+          return action.stage == sums_[index].stage.value() &&
+                 runs_pass(action.kind, sums_[index].pass);
+        }));
+  }
 }
 
 void GradientSums::plan_buckets(const transfer::Topology& topology,
@@ -106,18 +143,17 @@ void GradientSums::name_buckets() {
         blocks_.at(bucket.group).name, bucket.stage, numbers[{bucket.group, bucket.stage}]++);
 }
 
-void GradientSums::find_direct_gradients(const std::set<LocalId>& sent) {
-  std::set<LocalId> read = sent;
-  for (const Step& step : mesh_.part().steps)
-    for (const LocalId input : inputs_of(step)) read.insert(input);
+void GradientSums::find_direct_gradients() {
   const auto only_a_gradient = [&](LocalId id) {
-    const auto found = sums_of_.find(id);
-    return found != sums_of_.end() && found->second.size() == 1 &&
-           sums_[found->second.front()].is_kept() && !read.contains(id);
+    return sums_of(id).size() == 1 && !read_.contains(id);
   };
+  const auto is_kept = [&](LocalId id) { return sums_[sums_of(id).front()].is_kept(); };
   for (const Step& step : mesh_.part().steps) {
     const auto* compute = std::get_if<ComputeStep>(&step.what);
-    if (compute != nullptr && std::ranges::all_of(compute->outputs, only_a_gradient))
+    if (compute == nullptr || !std::ranges::all_of(compute->outputs, only_a_gradient)) continue;
+    // An op adds to all its outputs or to none.
+    const auto kept = std::ranges::count_if(compute->outputs, is_kept);
+    if (kept == 0 || kept == std::ssize(compute->outputs))
       direct_.insert(compute->outputs.begin(), compute->outputs.end());
   }
 }
@@ -156,14 +192,38 @@ void GradientSums::place_sums() {
 
 void GradientSums::add(LocalId gradient, int rank, std::uint32_t buffer) {
   for (const std::size_t index : sums_of_.at(gradient)) {
-    if (!sums_[index].is_kept()) continue;
+    if (!sums_[index].is_kept()) {
+      add_in_compound(index, gradient, rank, buffer);
+      continue;
+    }
     emitters_[rank].accumulate(buffer, sums_[index].buffers[rank], !started_[index][rank]);
     started_[index][rank] = true;
   }
 }
 
-GradientSums::Accumulator GradientSums::write_directly(LocalId gradient, int rank) {
+void GradientSums::add_in_compound(std::size_t index, LocalId gradient, int rank,
+                                   std::uint32_t buffer) {
+  std::map<int, std::uint32_t>& of_compound = of_compound_[index];
+  const bool is_shared = read_.contains(gradient) || sums_of(gradient).size() > 1;
+  if (terms_of_compound_[index] == 1 || (!is_shared && !of_compound.contains(rank))) {
+    of_compound[rank] = buffer;
+    return;
+  }
+  const bool is_first = !of_compound.contains(rank);
+  if (is_first)
+    of_compound[rank] = emitters_[rank].add_arena_buffer(mesh_.local_type(gradient, rank));
+  emitters_[rank].accumulate(buffer, of_compound[rank], is_first);
+}
+
+GradientSums::Accumulator GradientSums::write_directly(LocalId gradient, int rank,
+                                                       const std::function<std::uint32_t()>& own) {
   const std::size_t index = sums_of_.at(gradient).front();
+  if (!sums_[index].is_kept()) {
+    std::map<int, std::uint32_t>& of_compound = of_compound_[index];
+    const bool holds_sum = terms_of_compound_[index] > 1 && of_compound.contains(rank);
+    if (!holds_sum) of_compound[rank] = own();
+    return {of_compound[rank], holds_sum};
+  }
   const Accumulator accumulator{sums_[index].buffers[rank], started_[index][rank]};
   started_[index][rank] = true;
   return accumulator;

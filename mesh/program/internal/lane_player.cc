@@ -46,8 +46,23 @@ void LanePlayer::wait_until(double time) {
   pass_until(std::max(compute_, time));
 }
 
-void LanePlayer::run(std::size_t index, std::vector<std::size_t>& ready) {
+std::size_t LanePlayer::last_in_flight() const {
+  std::size_t last = kNoStep;
+  for (std::size_t step = 0; step < state_.size(); ++step) {
+    if (state_[step] != State::kInFlight || graph_.steps[step].starts_itself) continue;
+    if (last == kNoStep || network_.end_of(step) > network_.end_of(last)) last = step;
+  }
+  return last;
+}
+
+void LanePlayer::run(std::size_t index, std::vector<std::size_t>& ready, std::size_t awaited) {
   const ListedStep& step = graph_.steps[index];
+  if (awaited != kNoStep) {
+    WEFT_CHECK(state_[awaited] != State::kWaiting, "step {} comes before {}, which it awaits",
+               index, awaited);
+    if (state_[awaited] == State::kInFlight) wait_until(network_.end_of(awaited));
+    free_source(awaited);
+  }
   const double available = ready_at(index);
   WEFT_CHECK(available < kNever, "step {} comes before what it reads", index);
   if (step.starts_itself) wait_for_buffers(step.buffer_bytes);
@@ -91,7 +106,7 @@ StepList LanePlayer::result() {
   const double computed = compute_;
   pass_until(kNever);
   const double end = std::max(computed, end_);
-  return {{}, end, exposed_, std::max(own_end_ - end, 0.0), peak_, begins_, ends_};
+  return {{}, {}, end, exposed_, std::max(own_end_ - end, 0.0), peak_, begins_, ends_};
 }
 
 void LanePlayer::pass_until(double time) {

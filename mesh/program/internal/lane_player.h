@@ -128,6 +128,7 @@ class LanePlayer {
   LanePlayer(const ListedSteps& graph, const ValueUses& uses, Sharing sharing);
 
   double compute_time() const { return compute_; }
+  double end_of(std::size_t in_flight) const { return network_.end_of(in_flight); }
   double network_time() const { return network_.free_at(); }
   double bytes() const { return bytes_; }
   /// Returns whether all values that a step reads exist now.
@@ -137,9 +138,13 @@ class LanePlayer {
   /// Lets the compute lane wait.
   void wait_until(double time);
 
+  /// Returns the step in flight that ends last, of those that do not start themselves; kNoStep if
+  /// there is none.
+  std::size_t last_in_flight() const;
   /// Runs a step, and then those that start themselves when it has made their values. Appends the
-  /// steps to `ready` that have all makers of their values behind them now.
-  void run(std::size_t index, std::vector<std::size_t>& ready);
+  /// steps to `ready` that have all makers of their values behind them now. `awaited`: a step of
+  /// the network lane whose values arrive first, or kNoStep.
+  void run(std::size_t index, std::vector<std::size_t>& ready, std::size_t awaited = kNoStep);
 
   /// Returns the bytes by which a step increases the memory.
   double bytes_made(std::size_t index) const;

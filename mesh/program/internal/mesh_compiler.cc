@@ -39,17 +39,17 @@ MeshCompiler::MeshCompiler(const CompileInputs& inputs, MeshId id, TransferNumbe
       emitters(mesh.mesh(), inputs.actors[id], inputs.options.name, inputs.topology, numbers,
                all_emitters),
       buffers(add_buffers(all_buffers, mesh, emitters)),
-      sums(mesh, emitters, sent_values(id, inputs.edges), inputs.schedule.microbatches,
-           inputs.topology, inputs.options.network),
+      sums(mesh, emitters, sent_values(id, inputs.edges), inputs.schedule, inputs.topology,
+           inputs.options.network),
+      copies(mesh.part()),
       reduction(mesh, emitters, sums, inputs.topology, lowering, reduced_stages(inputs.schedule)),
       terms(mesh, emitters, sums, reduction, inputs.terms, lowering),
       edges(mesh, emitters, all_buffers, inputs.edges, inputs.lanes, inputs.options),
       steps(mesh, inputs.schedule, emitters.actor_of(0), inputs.options.recompute),
-      lists(mesh, steps, sums, reduction, sent_values(id, inputs.edges),
-            reduced_stages(inputs.schedule), inputs.schedule.microbatches, inputs.topology,
-            inputs.options),
-      actions(mesh, emitters, inputs.schedule, steps, lists, buffers, sums, reduction, terms, edges,
-              inputs.options) {}
+      lists(mesh, steps, copies, sums, reduction, sent_values(id, inputs.edges),
+            reduced_stages(inputs.schedule), inputs.schedule, inputs.topology, inputs.options),
+      actions(mesh, emitters, inputs.schedule, steps, copies, lists, buffers, sums, reduction,
+              terms, edges, inputs.options) {}
 
 void MeshCompiler::emit_gradients() {
   terms.finish();

@@ -13,6 +13,7 @@
 #include "mesh/program/internal/mesh_edges.h"
 #include "mesh/program/internal/mesh_emitters.h"
 #include "mesh/program/internal/mesh_view.h"
+#include "mesh/program/internal/parameter_copies.h"
 
 namespace weft::mesh {
 
@@ -52,6 +53,7 @@ struct MeshCompiler {
   const MeshEmitters emitters;
   MeshBuffers& buffers;
   GradientSums sums;
+  const ParameterCopies copies;
   GradientReduction reduction;
   GradientTerms terms;
   MeshEdges edges;

@@ -59,8 +59,7 @@ void MeshEdges::finish_action(ActionPlace place) {
     const auto& uses = lanes_[side.edge].uses.at(place.actor);
     const auto use = std::ranges::find(uses, place.index, &Lane::FirstUse::action);
     if (use == uses.end()) continue;
-    for (const int rank : ranks)
-      post_receives(side, rank, use - uses.begin() + 1 + options_.credits);
+    for (const int rank : ranks) post_receives(side, rank, use->compound + 1 + options_.credits);
   }
   // Release the sources of sends that have arrived. Each program waits in the order of its sends.
   for (const int rank : ranks) {
@@ -74,9 +73,10 @@ void MeshEdges::finish_action(ActionPlace place) {
   }
 }
 
-void MeshEdges::post_receives(EdgeSide& side, int rank, std::size_t up_to) {
+void MeshEdges::post_receives(EdgeSide& side, int rank, std::size_t compounds) {
   const auto& uses = lanes_[side.edge].uses.at(emitters_.actor_of(rank));
-  for (std::size_t& posted = side.posted[rank]; posted < std::min(up_to, uses.size()); ++posted) {
+  for (std::size_t& posted = side.posted[rank];
+       posted < uses.size() && uses[posted].compound < compounds; ++posted) {
     if (!side.transfer[rank]) continue;
     const int microbatch = uses[posted].microbatch;
     emitters_[rank].start(*side.transfer[rank], microbatch, std::nullopt,

@@ -21,10 +21,10 @@ struct OutgoingTensor {
 
 /// One mesh's side of all edges between meshes: emits receives, sends and waits.
 ///
-/// With lanes, each device posts its first `credits` receives at the start, and another one after
-/// each action that first uses a received tensor. A send starts as soon as its tensor exists; the
-/// device waits for it where the tensor has arrived anyway. In safe mode, the caller takes the
-/// tensors that are ready and has both sides emit a blocking transfer.
+/// With lanes, each device posts the receives for its first `credits` compounds at the start, and
+/// those for another one after each compound that first uses a received tensor. A send starts as
+/// soon as its tensor exists; the device waits for it where the tensor has arrived anyway. In safe
+/// mode, the caller takes the tensors that are ready and has both sides emit a blocking transfer.
 class MeshEdges {
  public:
   /// `edges` are all edges between meshes; `lanes` is parallel to it. `buffers`: those of all
@@ -40,7 +40,7 @@ class MeshEdges {
   /// Posts the first receives of an actor. With lanes only; call before the actor's first action.
   void post_first_receives(int actor);
   /// Posts the receives and emits the waits that the end of an actor's action allows, on whichever
-  /// mesh it ran. With lanes only.
+  /// mesh it ran. With lanes only. Call for all members of a compound at its end.
   void finish_action(ActionPlace place);
 
   /// Returns the tensors that became ready to be sent since the last call. Safe mode only.
@@ -67,7 +67,8 @@ class MeshEdges {
                                                 int rank) const;
   void note_ready(const EdgeSide& side, LocalId id, int microbatch, const std::vector<int>& ranks);
   void start_send(const EdgeSide& side, LocalId id, int microbatch, int rank);
-  void post_receives(EdgeSide& side, int rank, std::size_t up_to);
+  /// Posts the receives for the first `compounds` compounds that use tensors of the edge.
+  void post_receives(EdgeSide& side, int rank, std::size_t compounds);
 
   const MeshView mesh_;
   const MeshEmitters& emitters_;

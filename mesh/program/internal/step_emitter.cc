@@ -1,6 +1,8 @@
 #include "mesh/program/internal/step_emitter.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 namespace weft::mesh {
@@ -36,9 +38,12 @@ void StepEmitter::emit_lanes() {
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
     for (MeshCompiler* compiler : compilers_[actor]) compiler->edges.post_first_receives(actor);
     const std::size_t actions = schedule_.actors[actor].size();
-    for (std::size_t i = 0; i < actions; ++i) {
-      emit_action({actor, i}, deferred[actor][i]);
-      for (MeshCompiler* compiler : compilers_[actor]) compiler->edges.finish_action({actor, i});
+    for (std::size_t begin = 0; begin < actions;) {
+      emit_compound({actor, begin}, deferred[actor][begin]);
+      const std::size_t end = end_of_compound(schedule_.actors[actor], begin);
+      for (; begin < end; ++begin)
+        for (MeshCompiler* compiler : compilers_[actor])
+          compiler->edges.finish_action({actor, begin});
     }
     for (const DeferredScores& half : deferred[actor][actions])
       emit_deferred_scores(actor, half.microbatch);
@@ -48,8 +53,8 @@ void StepEmitter::emit_lanes() {
 void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
   std::map<int, std::size_t> scored;
   const auto run = [&](const ActionPlace& place) {
-    emit_action(place);
     const Action& action = schedule_.actors[place.actor][place.index];
+    if (!action.joins_previous) emit_compound(place);
     // The second halves follow when the last device has reached the exchange.
     if (has_deferred_scores() && action.kind == ActionKind::kVocabularyScores &&
         ++scored[action.microbatch] == compilers_.size())
@@ -69,9 +74,11 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
   walk_global_order(order_, run, move);
 }
 
-void StepEmitter::emit_action(const ActionPlace& place,
-                              const std::vector<DeferredScores>& deferred) {
-  const Action& action = schedule_.actors[place.actor][place.index];
+void StepEmitter::emit_compound(const ActionPlace& place,
+                                const std::vector<DeferredScores>& deferred) {
+  const std::vector<Action>& actions = schedule_.actors[place.actor];
+  const std::span<const Action> members =
+      std::span(actions).subspan(place.index, end_of_compound(actions, place.index) - place.index);
   auto next = deferred.begin();
   const auto emit_until = [&](double done) {
     const auto first = next;
@@ -79,19 +86,31 @@ void StepEmitter::emit_action(const ActionPlace& place,
       emit_deferred_scores(place.actor, next->microbatch);
     return next != first;
   };
-  const auto begin = [&](bool resumes_action) {
+  std::optional<std::size_t> current;  // Member whose steps are emitted now.
+  std::vector<bool> has_begun(members.size(), false);
+  ActionEmitter::Hooks hooks;
+  hooks.enter = [&](std::size_t member) {
+    if (current == member) return;
+    const Action& action = members[member];
     for (Emitter* emitter : emitters_[place.actor])
-      emitter->begin({action.stage, action.kind, action.microbatch, resumes_action});
+      emitter->begin({action.stage, action.kind, action.microbatch, has_begun[member]});
+    current = member;
+    has_begun[member] = true;
   };
   emit_until(0);
-  begin(false);
-  ActionEmitter::Between between;
+  hooks.enter(0);
   if (next != deferred.end()) {
-    between = [&](double done) {
-      if (emit_until(done)) begin(true);
+    hooks.between = [&](double done) {
+      const std::size_t member = *current;
+      if (!emit_until(done)) return;
+      current.reset();
+      hooks.enter(member);
     };
   }
-  for (MeshCompiler* compiler : compilers_[place.actor]) compiler->actions.emit(place, between);
+  for (MeshCompiler* compiler : compilers_[place.actor])
+    compiler->actions.emit(static_cast<int>(place.actor), members, hooks);
+  for (std::size_t member = 0; member < members.size(); ++member)
+    if (!has_begun[member]) hooks.enter(member);
   emit_until(1);
 }
 

@@ -30,7 +30,8 @@ class StepEmitter {
     int microbatch = 0;
     double share = 0;  ///< Share of the action's time that passes before it.
   };
-  void emit_action(const ActionPlace& place, const std::vector<DeferredScores>& deferred = {});
+  /// Emits the compound that begins at `place`.
+  void emit_compound(const ActionPlace& place, const std::vector<DeferredScores>& deferred = {});
   void emit_deferred_scores(std::size_t actor, int microbatch);
   /// Returns whether the second half of S is emitted by itself, and not as the beginning of a T.
   bool has_deferred_scores() const;

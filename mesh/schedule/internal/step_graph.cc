@@ -42,6 +42,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
                      const Schedule& schedule, const ActionGraph& actions)
     : costs_(costs), options_(options), actions_(actions) {
   find_transfers();
+  find_compounds();
   cut_actions();
   for (const TensorTransfer& one : transfers_) {
     const EdgeCosts& edge = costs.edges[one.edge];
@@ -84,9 +85,45 @@ double StepGraph::position(int action, double work, double weights) const {
   return time_until(costs_.stages[one.stage], one.kind, work, weights);
 }
 
+void StepGraph::find_compounds() {
+  compounds_.assign(actions_.size(), nullptr);
+  if (costs_.compounds.empty() || options_.blocking) return;
+  for (int begin = 0; begin < actions_.size(); begin = actions_.compound_end(begin) + 1) {
+    std::vector<Action> members;
+    for (int node = begin; node <= actions_.compound_end(begin); ++node)
+      members.push_back(actions_.action(node));
+    compounds_[begin] = find_compound(costs_, members);
+  }
+}
+
+double StepGraph::length(int action) const {
+  const auto alone = [&](int node) {
+    return mesh::duration(costs_, actions_.action(node)) - costs_.dispatch_time;
+  };
+  const CompoundCosts* compound = compound_of(action);
+  if (compound == nullptr) return alone(action);
+  double sum = 0;
+  for (int node = actions_.compound_begin(action); node <= actions_.compound_end(action); ++node)
+    sum += alone(node);
+  return sum > 0 ? alone(action) / sum * compound->time : 0;
+}
+
+StepGraph::TensorPoint StepGraph::point_in_compound(std::size_t transfer) const {
+  const TensorTransfer& one = transfers_[transfer];
+  const CompoundCosts* compound = compound_of(one.producer);
+  const int begin = actions_.compound_begin(one.producer);
+  const auto made = compound->made_at.find({one.edge, one.producer - begin});
+  double left = made != compound->made_at.end() ? made->second * compound->time : compound->time;
+  int action = begin;
+  for (; action < actions_.compound_end(begin) && left > length(action); ++action)
+    left -= length(action);
+  return {action, left, timing(one).produced_step, true, transfer, left < length(action)};
+}
+
 std::vector<StepGraph::TensorPoint> StepGraph::find_events() const {
   std::vector<TensorPoint> events;
   const bool whole = std::ranges::none_of(costs_.stages, &StageCosts::recomputes) &&
+                     costs_.compounds.empty() &&
                      std::ranges::all_of(costs_.edges, [](const EdgeCosts& edge) {
                        return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
                      });
@@ -97,15 +134,20 @@ std::vector<StepGraph::TensorPoint> StepGraph::find_events() const {
     const TensorTiming& when = timing(one);
     const double made = position(one.producer, when.produced_at, when.produced_at_weights);
     const double needed = position(one.consumer, when.needed_at, when.needed_at_weights);
-    events.push_back(
-        {one.producer, made, when.produced_step, true, t, made < position(one.producer, 1, 1)});
-    events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
+    if (compound_of(one.producer) != nullptr) events.push_back(point_in_compound(t));
+    else
+      events.push_back(
+          {one.producer, made, when.produced_step, true, t, made < position(one.producer, 1, 1)});
+    if (!is_in_compound(one.consumer))
+      events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
   for (const TensorPoint& event : events) {
     const std::size_t action = event.action;
     is_cut[action] = is_cut[action] || event.cuts;
   }
-  std::erase_if(events, [&](const TensorPoint& event) { return !is_cut[event.action]; });
+  std::erase_if(events, [&](const TensorPoint& event) {
+    return !is_cut[event.action] && compound_of(event.action) == nullptr;
+  });
   std::ranges::sort(events, {}, [](const TensorPoint& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
   });
@@ -124,7 +166,7 @@ void StepGraph::cut_actions() {
     } else if (actions_.action(action).kind == ActionKind::kReduceGrad && !options_.blocking) {
       duration_.push_back(costs_.dispatch_time);  // The reduction itself overlaps computation.
     } else {
-      duration_.push_back(mesh::duration(costs_, actions_.action(action)));
+      duration_.push_back(costs_.dispatch_time + length(action));
     }
     action_of_.resize(duration_.size(), action);
   }
@@ -133,7 +175,7 @@ void StepGraph::cut_actions() {
   for (const TensorPoint& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     TensorTransfer& one = transfers_[t];
-    if (!done[2 * t]) one.needed_by = first_piece(one.consumer);
+    if (!done[2 * t]) one.needed_by = begin_piece(one.consumer);
     if (!done[2 * t + 1]) one.made_by = last_piece(one.producer);
   }
 }
@@ -171,7 +213,7 @@ void StepGraph::cut(int action, std::vector<TensorPoint>::const_iterator begin,
       waits = true;
     }
   }
-  advance(position(action, 1, 1));
+  advance(compound_of(action) != nullptr ? length(action) : position(action, 1, 1));
   if (!is_open && !waits && duration_.size() - 1 > first) duration_.pop_back();
 }
 
@@ -211,10 +253,11 @@ void StepGraph::find_send_waits(const Schedule& schedule) {
   for (const TensorTransfer& one : transfers_) {
     const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
     const std::size_t index = one.consumer - actions_.first(to);
-    const std::size_t action =
-        history.first_action_after({static_cast<std::size_t>(to), index}, from);
-    const int next = actions_.first(from) + static_cast<int>(action) + 1;
-    send_waits_.push_back(next < actions_.first(from + 1) ? next : -1);
+    const int waiting = actions_.first(from) + static_cast<int>(history.first_action_after(
+                                                   {static_cast<std::size_t>(to), index}, from));
+    const int past = actions_.first(from + 1);
+    const int next = waiting < past ? actions_.compound_end(waiting) + 1 : past;
+    send_waits_.push_back(next < past ? next : -1);
   }
 }
 
@@ -270,10 +313,11 @@ void StepGraph::add_arcs_of_actions() {
     for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
     for (const ActionGraph::ActionDependency& need : actions_.needs(action)) {
       // Dependencies met by a transfer wait for the transfer instead.
+      if (actions_.in_one_compound(need.node, action)) continue;
       if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
         add_vocabulary_arcs(action, need);
       } else if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
-        wait(last_piece(need.node), first_piece(action));
+        wait(end_piece(need.node), begin_piece(action));
       }
     }
   }
@@ -289,20 +333,36 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDepende
   }
   // All users depend on the same actions, so only the first adds the dependencies.
   if (move->second.user == action)
-    tasks_.add_dependency(move->second.task, TaskId(last_piece(need.node)));
-  tasks_.add_dependency(TaskId(first_piece(action)), move->second.task);
+    tasks_.add_dependency(move->second.task, TaskId(end_piece(need.node)));
+  tasks_.add_dependency(TaskId(begin_piece(action)), move->second.task);
 }
 
 void StepGraph::add_arcs_of_transfers() {
-  const std::size_t credits = options_.credits;
   const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kFifo;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     wait(transfers_[t].made_by, node_of(t));
     wait(node_of(t), transfers_[t].needed_by);
     if (!send_waits_.empty() && send_waits_[t] >= 0) wait(node_of(t), first_piece(send_waits_[t]));
     if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
-    if (credits > 0 && t >= credits && same_lane(t - credits, t))
-      wait(last_piece(transfers_[t - credits].consumer), node_of(t));
+  }
+  if (options_.credits > 0) add_arcs_of_credits();
+}
+
+/// Makes each transfer wait for the compound that frees its buffer. A compound may use several
+/// tensors of a lane.
+void StepGraph::add_arcs_of_credits() {
+  const std::size_t credits = options_.credits;
+  for (std::size_t begin = 0, end = 0; begin < transfers_.size(); begin = end) {
+    // Receives are posted in the order of use.
+    std::vector<std::size_t> lane;
+    for (; end < transfers_.size() && same_lane(begin, end); ++end) lane.push_back(end);
+    std::ranges::stable_sort(lane, {}, [&](std::size_t t) { return transfers_[t].consumer; });
+    std::vector<int> users;  // First members of the compounds so far.
+    for (const std::size_t t : lane) {
+      const int user = actions_.compound_begin(transfers_[t].consumer);
+      if (users.empty() || users.back() != user) users.push_back(user);
+      if (users.size() > credits) wait(end_piece(users[users.size() - 1 - credits]), node_of(t));
+    }
   }
 }
 

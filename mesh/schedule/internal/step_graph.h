@@ -21,6 +21,10 @@ namespace weft::mesh {
 ///         ^         ^         |
 ///     hidden     skip's use   '--> sends its own skip tensor and continues
 ///
+/// A compound waits for all tensors at its beginning. The pieces of its members follow each other
+/// without waits in between. If the members run interleaved, their pieces take parts of the
+/// compound's time, and a tensor leaves at its time, whichever member's piece that is.
+///
 /// Transfers of vocabulary passes are tasks numbered after these nodes.
 class StepGraph {
  public:
@@ -55,6 +59,9 @@ class StepGraph {
   /// Return the first and last piece of an action.
   std::size_t first_piece(int action) const { return first_piece_[action]; }
   std::size_t last_piece(int action) const { return first_piece_[action + 1] - 1; }
+  /// Return the pieces at which the action's compound begins and ends.
+  std::size_t begin_piece(int action) const { return first_piece(actions_.compound_begin(action)); }
+  std::size_t end_piece(int action) const { return last_piece(actions_.compound_end(action)); }
 
  private:
   /// Point within an action at which a tensor is computed or needed.
@@ -81,6 +88,19 @@ class StepGraph {
 
   void find_transfers();
   double position(int action, double work, double weights) const;
+  bool is_in_compound(int action) const {
+    return actions_.compound_begin(action) != actions_.compound_end(action);
+  }
+  /// Costs of compounds, by first member; null if the members run one after the other.
+  void find_compounds();
+  const CompoundCosts* compound_of(int action) const {
+    return compounds_[actions_.compound_begin(action)];
+  }
+  /// Returns the duration of an action without `dispatch_time`: within an interleaved compound, its
+  /// part of the compound's.
+  double length(int action) const;
+  /// Returns the point at which an action of a compound makes a tensor.
+  TensorPoint point_in_compound(std::size_t transfer) const;
   std::vector<TensorPoint> find_events() const;
   void cut_actions();
   void cut(int action, std::vector<TensorPoint>::const_iterator begin,
@@ -95,6 +115,7 @@ class StepGraph {
   void add_arcs_of_actions();
   void add_vocabulary_arcs(int action, const ActionGraph::ActionDependency& need);
   void add_arcs_of_transfers();
+  void add_arcs_of_credits();
   TaskId add_transfer(const TensorTransfer& transfer, double seconds);
 
   const ScheduleCosts& costs_;
@@ -108,6 +129,7 @@ class StepGraph {
   /// Action that waits for the transfer's end, or -1, by transfer. Empty if such waits take no
   /// time.
   std::vector<int> send_waits_;
+  std::vector<const CompoundCosts*> compounds_;
   std::vector<double> duration_;
   /// Keyed by the kinds of producing and using action, and the microbatch.
   std::map<std::tuple<ActionKind, ActionKind, int>, VocabularyMove> vocabulary_moves_;

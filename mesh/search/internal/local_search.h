@@ -56,6 +56,8 @@ class ScheduleEvaluator {
   const SearchRequest& request() const { return request_; }
 
  private:
+  /// Returns whether the quick evaluator supports the schedule: it knows no compounds.
+  bool plays(const Schedule& schedule) const;
   ScheduleEvaluation evaluation_of(const SearchEvaluator::PlayOutcome& outcome) const;
   std::optional<ScheduleSimulation> simulated(const Schedule& schedule, bool details);
 

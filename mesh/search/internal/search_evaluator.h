@@ -20,8 +20,8 @@ namespace weft::mesh {
 /// its later tensors have later times.
 class SearchEvaluator {
  public:
-  /// Returns false if the request needs simulate(): interfaces that are shared fairly, compounds
-  /// that run as one, vocabulary passes, or actions that wait for their sends.
+  /// Returns false if the request needs simulate(): interfaces that are shared fairly, vocabulary
+  /// passes, or actions that wait for their sends. Schedules with compounds always need it.
   static bool supports(const SearchRequest& request);
 
   /// Borrows the request, for which supports() must be true.

@@ -161,6 +161,8 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
       Layout layout = random_layout(named, random);
       const mesh::Schedule schedule = with_reductions(schedule_of(named, layout.config), random);
       layout.config.own_schedule = schedule;
+      layout.config.duplex =
+          mesh::has_compounds(schedule) ? mesh::Duplex::kCross : mesh::Duplex::kOff;
       for (const mesh::Lowering lowering : {mesh::Lowering::kLanes, mesh::Lowering::kSafe}) {
         layout.config.lowering = lowering;
         const mesh::TrainingPlan plan = emulated_plan(layout.config, layout.model, layout.link);

@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "mesh/program/internal/mesh_buffers.h"
+#include "mesh/schedule/named_schedules.h"
+
 namespace weft::mesh {
 namespace {
 
@@ -51,13 +54,18 @@ class GradientReductionTest : public testing::Test {
     const MeshEmitters emitters(view.mesh(), {0, 0, 0, 0}, "train", topology_, numbers_, devices_);
     // The devices number their buffers differently.
     emitters[1].add_arena_buffer({DType::kF32, {1}});
-    const GradientSums sums(view, emitters, {}, microbatches, topology_, std::nullopt);
+    const Schedule schedule = make_schedule("gpipe", 1, microbatches);
+    GradientSums sums(view, emitters, {}, schedule, topology_, std::nullopt);
     MeshBuffers buffers(view, emitters);
     GradientReduction reduction(view, emitters, sums, topology_, lowering, std::move(held));
     for (int m = 0; m < microbatches; ++m) {
       for (const int rank : emitters.all_ranks())
         emitters[rank].begin({0, ActionKind::kBackward, m, false});
-      reduction.computed(term_, m, buffers);
+      if (sums.is_direct(term_)) {
+        for (const int rank : emitters.all_ranks())
+          sums.write_directly(term_, rank, [&] { return buffers.instance(term_, m, rank); });
+      }
+      reduction.computed(term_, m);
       reduction.start_complete();
     }
     for (const int rank : emitters.all_ranks())

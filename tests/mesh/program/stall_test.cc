@@ -53,6 +53,32 @@ TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
   EXPECT_EQ(find_device_position(program, 12, std::nullopt).waits_for, std::nullopt);
 }
 
+TEST(Standing, ActionsThatRunInterleavedAreNamedTogether) {
+  Program program;
+  const auto begin = [&](ActionKind kind, int microbatch, bool resumes) {
+    program.instructions.push_back(BeginAction{0, kind, microbatch, resumes});
+  };
+  begin(ActionKind::kForward, 0, false);
+  begin(ActionKind::kForward, 2, false);
+  begin(ActionKind::kBackward, 1, false);
+  begin(ActionKind::kForward, 2, true);
+  begin(ActionKind::kBackward, 1, true);
+  begin(ActionKind::kForward, 3, false);
+  begin(ActionKind::kVocabularyScores, 1, true);
+  begin(ActionKind::kForward, 3, true);
+  const auto actions_at = [&](std::size_t at) {
+    return find_device_position(program, at, std::nullopt).actions;
+  };
+  EXPECT_EQ(actions_at(0),
+            "in stage 0, forward of microbatch 0 (next: forward of microbatch 2 and backward of "
+            "microbatch 1)");
+  for (const std::size_t at : {1, 2, 3, 4})
+    EXPECT_EQ(actions_at(at),
+              "in stage 0, forward of microbatch 2 and backward of microbatch 1 (next: forward of "
+              "microbatch 3)");
+  EXPECT_EQ(actions_at(7), "in stage 0, forward of microbatch 3 (next: the end of the step)");
+}
+
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
             "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "

@@ -80,6 +80,18 @@ TEST(ClosedForms, ZeroBubbleH2AndVHaveNoneButTheStart) {
   }
 }
 
+TEST(ClosedForms, DualPipeVWithPairsAsOne) {
+  for (const int p : {2, 4, 8}) {
+    const Schedule schedule = make_schedule({"dualpipe-v", p, 4 * p, 0, 0});
+    ScheduleCosts costs = uniform_costs(2 * p, {});
+    for (int stage = 0; stage < 2 * p; ++stage)
+      costs.compounds[{{stage, ActionKind::kForward, 0},
+                       {2 * p - 1 - stage, ActionKind::kBackward, 1}}] = {3};
+    // (p - 1)(F&B + B - 3W), in the times of one of the two stages.
+    EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan_bubble, (p - 1) * (3.0 + 2 - 3)) << p;
+  }
+}
+
 /// Returns the time per microbatch while the pipeline is full.
 double period(const std::string& name, int p, const Times& times, double transfer) {
   const int m = 64 * p;

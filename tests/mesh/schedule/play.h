@@ -10,12 +10,11 @@ struct Times {
   double f = 1, i = 1, w = 1;
 };
 
-/// Simulates a named schedule. An actor's stages together take `times` and hold as much memory as
-/// one stage of GPipe: 1 from the forward on, and 1 for the weight gradient.
-inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {},
+/// Simulates a schedule. An actor's stages together take `times` and hold as much memory as one
+/// stage of GPipe: 1 from the forward on, and 1 for the weight gradient.
+inline mesh::ScheduleSimulation play(const mesh::Schedule& schedule, const Times& times = {},
                                      double transfer = 0) {
-  const mesh::Schedule schedule = mesh::make_schedule(request);
-  const double part = static_cast<double>(request.actors) / schedule.stages;
+  const double part = static_cast<double>(schedule.actors.size()) / schedule.stages;
   return mesh::simulate(schedule, mesh::uniform_costs(schedule.stages,
                                                       {.forward = times.f * part,
                                                        .input_grad = times.i * part,
@@ -23,6 +22,12 @@ inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const
                                                        .activations = part,
                                                        .for_weight_grad = part},
                                                       transfer));
+}
+
+/// Simulates a named schedule.
+inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {},
+                                     double transfer = 0) {
+  return play(mesh::make_schedule(request), times, transfer);
 }
 
 }  // namespace weft::test

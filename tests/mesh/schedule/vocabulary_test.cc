@@ -33,7 +33,7 @@ std::string with(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
-std::string error_of(const std::string& text, bool training = true) {
+std::string vocabulary_error_of(const std::string& text, bool training = true) {
   const Schedule schedule = schedule_of(text);
   return test::error_message(ErrorCode::kInvalidArgument,
                              [&] { validate(schedule, chain_edges(schedule.stages), training); });
@@ -45,109 +45,117 @@ std::string mismatch_of(const Schedule& schedule, VocabularyMode mode, bool trai
 }
 
 TEST(VocabularyPasses, AllOfThemAreValid) {
-  EXPECT_EQ(error_of(kWhole), "");
+  EXPECT_EQ(vocabulary_error_of(kWhole), "");
   EXPECT_EQ(write_schedule(schedule_of(kWhole)),
             "# name: test\n# actors of stages: 0 1\n" + std::string(kWhole));
 }
 
 TEST(VocabularyPasses, AnOutputLayerAloneIsValid) {
-  EXPECT_EQ(error_of("# vocabulary barriers: 2\n0F0,0S0,0T0,0B0\n1F0,1S0,1T0,1B0\n"), "");
+  EXPECT_EQ(vocabulary_error_of("# vocabulary barriers: 2\n0F0,0S0,0T0,0B0\n1F0,1S0,1T0,1B0\n"),
+            "");
 }
 
 TEST(VocabularyPasses, AnActorThatLacksOneIsNamed) {
-  EXPECT_THAT(error_of(with("1S1,", "")),
+  EXPECT_THAT(vocabulary_error_of(with("1S1,", "")),
               HasSubstr("actor 1: there is no S of microbatch 1; every actor has one"));
-  EXPECT_THAT(error_of(with("0T0,", "")), HasSubstr("actor 0: there is no T of microbatch 0"));
-  EXPECT_THAT(error_of(with("1IF1,", "")), HasSubstr("actor 1: there is no IF of microbatch 1"));
-  EXPECT_THAT(error_of(with(",1IB1", "")), HasSubstr("actor 1: there is no IB of microbatch 1"));
+  EXPECT_THAT(vocabulary_error_of(with("0T0,", "")),
+              HasSubstr("actor 0: there is no T of microbatch 0"));
+  EXPECT_THAT(vocabulary_error_of(with("1IF1,", "")),
+              HasSubstr("actor 1: there is no IF of microbatch 1"));
+  EXPECT_THAT(vocabulary_error_of(with(",1IB1", "")),
+              HasSubstr("actor 1: there is no IB of microbatch 1"));
 }
 
 TEST(VocabularyPasses, ScoresNeedGradientsAndInputPassesScores) {
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n0F0,0S0,0B0\n1F0,1S0,1B0\n"),
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 1\n0F0,0S0,0B0\n1F0,1S0,1B0\n"),
               HasSubstr("actor 0: there is no T of microbatch 0; every S has its T"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n0F0,0T0,0B0\n1F0,1T0,1B0\n"),
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 1\n0F0,0T0,0B0\n1F0,1T0,1B0\n"),
               HasSubstr("actor 0: there is no S of microbatch 0; T, IF and IB go with S"));
-  EXPECT_THAT(error_of("0IF0,0F0,0B0,0IB0\n1IF0,1F0,1B0,1IB0\n"),
+  EXPECT_THAT(vocabulary_error_of("0IF0,0F0,0B0,0IB0\n1IF0,1F0,1B0,1IB0\n"),
               HasSubstr("actor 0: there is no S of microbatch 0; T, IF and IB go with S"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n0IF0,0F0,0S0,0T0,0B0\n1IF0,1F0,1S0,1T0,1B0\n"),
-              HasSubstr("actor 0: there is no IB of microbatch 0; every IF has its IB"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n0F0,0S0,0T0,0B0,0IB0\n1F0,1S0,1T0,1B0,1IB0\n"),
-              HasSubstr("actor 0: there is no IF of microbatch 0; every IB has its IF"));
+  EXPECT_THAT(
+      vocabulary_error_of("# vocabulary barriers: 1\n0IF0,0F0,0S0,0T0,0B0\n1IF0,1F0,1S0,1T0,1B0\n"),
+      HasSubstr("actor 0: there is no IB of microbatch 0; every IF has its IB"));
+  EXPECT_THAT(
+      vocabulary_error_of("# vocabulary barriers: 1\n0F0,0S0,0T0,0B0,0IB0\n1F0,1S0,1T0,1B0,1IB0\n"),
+      HasSubstr("actor 0: there is no IF of microbatch 0; every IB has its IF"));
 }
 
 TEST(VocabularyPasses, StandOnAnActorOnce) {
-  EXPECT_THAT(error_of(with("0T0,", "0T0,0T0,")), HasSubstr("actor 0: 0T0 occurs twice"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n# actors of stages: 0 1 1 0\n"
-                       "0F0,3F0,0S0,3T0,3B0,0B0\n1F0,2F0,1S0,1T0,2B0,1B0\n"),
+  EXPECT_THAT(vocabulary_error_of(with("0T0,", "0T0,0T0,")),
+              HasSubstr("actor 0: 0T0 occurs twice"));
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 1\n# actors of stages: 0 1 1 0\n"
+                                  "0F0,3F0,0S0,3T0,3B0,0B0\n1F0,2F0,1S0,1T0,2B0,1B0\n"),
               HasSubstr("actor 0: 0S0 and 3T0 name different stages"));
 }
 
 TEST(VocabularyPasses, AnyStageOfAnActorMayNameThem) {
-  EXPECT_EQ(error_of("# vocabulary barriers: 1\n# actors of stages: 0 1 1 0\n"
-                     "0F0,3F0,3S0,3B0,3T0,0B0\n1F0,2F0,1S0,1T0,2B0,1B0\n"),
+  EXPECT_EQ(vocabulary_error_of("# vocabulary barriers: 1\n# actors of stages: 0 1 1 0\n"
+                                "0F0,3F0,3S0,3B0,3T0,0B0\n1F0,2F0,1S0,1T0,2B0,1B0\n"),
             "");
 }
 
 TEST(VocabularyPasses, OneActorHasNoneToShareWith) {
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n0F0,0S0,0T0,0B0\n"),
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 1\n0F0,0S0,0T0,0B0\n"),
               HasSubstr("at least two pipeline stages"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 1\n# actors of stages: 0 0\n"
-                       "0F0,1F0,0S0,1B0,0B0,0T0\n"),
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 1\n# actors of stages: 0 0\n"
+                                  "0F0,1F0,0S0,1B0,0B0,0T0\n"),
               HasSubstr("on one actor"));
 }
 
 TEST(VocabularyPasses, BarriersAndPassesGoTogether) {
-  EXPECT_THAT(error_of(with("# vocabulary barriers: 1\n", "")),
+  EXPECT_THAT(vocabulary_error_of(with("# vocabulary barriers: 1\n", "")),
               HasSubstr("has vocabulary passes S and T, but no barriers"));
-  EXPECT_THAT(error_of("# vocabulary barriers: 2\n0F0,0B0\n1F0,1B0\n"),
+  EXPECT_THAT(vocabulary_error_of("# vocabulary barriers: 2\n0F0,0B0\n1F0,1B0\n"),
               HasSubstr("has 2 vocabulary barriers, but no vocabulary passes"));
 }
 
 TEST(VocabularyPasses, GradientsStandBehindTheirExchange) {
-  EXPECT_THAT(error_of(with("0S0,0B0,0T0", "0T0,0S0,0B0")),
+  EXPECT_THAT(vocabulary_error_of(with("0S0,0B0,0T0", "0T0,0S0,0B0")),
               HasSubstr("actor 0: 0T0 comes before 0S0, but needs the exchange"));
   // T before another actor's S, which waits for this actor.
-  EXPECT_THAT(error_of(with("0F0,0F1,0S0,0B0,0T0,", "0F0,0S0,0T0,0F1,0B0,")), "");
-  EXPECT_THAT(error_of(with("1F0,1S0,1F1", "1F0,1F1,1S0")), "");
+  EXPECT_THAT(vocabulary_error_of(with("0F0,0F1,0S0,0B0,0T0,", "0F0,0S0,0T0,0F1,0B0,")), "");
+  EXPECT_THAT(vocabulary_error_of(with("1F0,1S0,1F1", "1F0,1F1,1S0")), "");
   const std::string both =
       "# vocabulary barriers: 1\n"
       "0F0,0S0,0T0,0F1,0S1,0T1,0B0,0B1\n1F0,1F1,1S0,1T0,1S1,1T1,1B0,1B1\n";
-  EXPECT_THAT(error_of(both), HasSubstr("actor 0 is at 0T0, which waits for 1S0 of actor 1"));
+  EXPECT_THAT(vocabulary_error_of(both),
+              HasSubstr("actor 0 is at 0T0, which waits for 1S0 of actor 1"));
 }
 
 TEST(VocabularyPasses, OneBarrierWaitsForScoresAndTwoForGradients) {
-  EXPECT_THAT(error_of(with("barriers: 1", "barriers: 2")),
+  EXPECT_THAT(vocabulary_error_of(with("barriers: 1", "barriers: 2")),
               HasSubstr("1B0, which waits for 0T0 of actor 0"));
-  EXPECT_THAT(error_of(with("1S0,1F1,1B0,1T0", "1F1,1B0,1S0,1T0")),
+  EXPECT_THAT(vocabulary_error_of(with("1S0,1F1,1B0,1T0", "1F1,1B0,1S0,1T0")),
               HasSubstr("1B0, which waits for 1S0 of actor 1"));
 }
 
 TEST(VocabularyPasses, InputPassesStandAroundTheFirstStage) {
-  EXPECT_THAT(error_of(with("0IF0,0IF1,0F0,", "0F0,0IF0,0IF1,")),
+  EXPECT_THAT(vocabulary_error_of(with("0IF0,0IF1,0F0,", "0F0,0IF0,0IF1,")),
               HasSubstr("0F0, which waits for 0IF0"));
-  EXPECT_THAT(error_of(with("1B1,1IB0,", "1IB0,1B1,")), "");
-  EXPECT_THAT(error_of(with("0B1,0T1,0IB1", "0IB1,0B1,0T1")),
+  EXPECT_THAT(vocabulary_error_of(with("1B1,1IB0,", "1IB0,1B1,")), "");
+  EXPECT_THAT(vocabulary_error_of(with("0B1,0T1,0IB1", "0IB1,0B1,0T1")),
               HasSubstr("0IB1, which waits for 0B1 of actor 0"));
 }
 
 TEST(VocabularyPasses, AddUpInMicrobatchOrder) {
-  EXPECT_THAT(error_of(with("0B0,0T0,0S1,0IB0,0B1,0T1", "0B0,0S1,0IB0,0B1,0T1,0T0")),
+  EXPECT_THAT(vocabulary_error_of(with("0B0,0T0,0S1,0IB0,0B1,0T1", "0B0,0S1,0IB0,0B1,0T1,0T0")),
               HasSubstr("0T0 comes after the weight gradient of microbatch 1"));
-  EXPECT_THAT(error_of(with("1IB0,1T1,1IB1", "1IB1,1T1,1IB0")),
+  EXPECT_THAT(vocabulary_error_of(with("1IB0,1T1,1IB1", "1IB1,1T1,1IB0")),
               HasSubstr("1IB0 comes after the weight gradient of microbatch 1"));
 }
 
 TEST(VocabularyPasses, ReductionOfTheStageThatNamesThemWaitsForTheLastOnes) {
-  EXPECT_EQ(error_of(with("0T1,0IB1", "0T1,0IB1,0REDUCE_GRAD")), "");
-  EXPECT_THAT(error_of(with("0T1,0IB1", "0T1,0REDUCE_GRAD,0IB1")),
+  EXPECT_EQ(vocabulary_error_of(with("0T1,0IB1", "0T1,0IB1,0REDUCE_GRAD")), "");
+  EXPECT_THAT(vocabulary_error_of(with("0T1,0IB1", "0T1,0REDUCE_GRAD,0IB1")),
               HasSubstr("0REDUCE_GRAD, which waits for 0IB1"));
-  EXPECT_THAT(error_of(with("0T1,0IB1", "0IB1,0REDUCE_GRAD,0T1")),
+  EXPECT_THAT(vocabulary_error_of(with("0T1,0IB1", "0IB1,0REDUCE_GRAD,0T1")),
               HasSubstr("0REDUCE_GRAD, which waits for 0T1"));
 }
 
 TEST(VocabularyPasses, ForwardsAloneHaveNoGradients) {
-  EXPECT_EQ(error_of("0IF0,0F0,0S0\n1IF0,1F0,1S0\n", false), "");
-  EXPECT_THAT(error_of("0IF0,0F0,0S0,0T0\n1IF0,1F0,1S0,1T0\n", false),
+  EXPECT_EQ(vocabulary_error_of("0IF0,0F0,0S0\n1IF0,1F0,1S0\n", false), "");
+  EXPECT_THAT(vocabulary_error_of("0IF0,0F0,0S0,0T0\n1IF0,1F0,1S0,1T0\n", false),
               HasSubstr("has T or IB, but only forwards are wanted"));
 }
 

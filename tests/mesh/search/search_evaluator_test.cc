@@ -86,6 +86,8 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
     const NamedSchedule& named = named_schedules()[round % named_schedules().size()];
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
+    for (std::vector<Action>& actions : schedule.actors)
+      for (Action& action : actions) action.joins_previous = false;
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
     ASSERT_TRUE(SearchEvaluator::supports(request));
     SearchEvaluator evaluator(request);

@@ -69,8 +69,7 @@ void add_gradients(const mesh::TrainingPlan& plan, std::size_t device, Received&
   std::map<transfer::DeviceId, mesh::Emitter> devices;
   const mesh::MeshEmitters emitters(view.mesh(), std::vector<int>(view.mesh().size(), 0), "",
                                     plan.topology, numbers, devices);
-  const mesh::GradientSums sums(view, emitters, {}, plan.layout.microbatches, plan.topology,
-                                plan.network);
+  const mesh::GradientSums sums(view, emitters, {}, plan.schedule, plan.topology, plan.network);
   for (const mesh::GradientBucket& bucket : sums.buckets()) {
     for (const mesh::Transfer& transfer : program.transfers) {
       // Parts that are partial over more axes follow in an all-reduce of their own.
