@@ -100,6 +100,11 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
          "A vocabulary over all actors: times of its passes S and T on each, and 1 barrier "
          "(vocab-2), 2 (vocab-1) or interlaced (1f1b)",
          "S,T[,BARRIERS]");
+    one->add_option("--duplex", request.duplex,
+                    "Compounds: none; the two halves of each microbatch; forwards with backwards. "
+                    "Without it: those of the schedule")
+        ->check(CLI::IsMember({"off", "halves", "cross"}))
+        ->type_name("off|halves|cross");
     word("--memory", request.memory, "Memory limit of each actor, or one per actor", "CAP[,...]");
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")
         ->type_name("PERCENT");

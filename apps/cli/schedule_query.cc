@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "mesh/schedule/duplex.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/search/search.h"
@@ -277,6 +278,27 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
   return result;
 }
 
+/// Makes the compounds that the query asks for.
+void apply_duplex(const ScheduleQuery& request, const std::string& name, ScheduleCase& one) {
+  if (request.duplex.empty()) return;
+  if (request.duplex == "off") {
+    one.schedule = mesh::without_compounds(std::move(one.schedule));
+  } else if (request.duplex == "halves") {
+    one.schedule = mesh::with_halves(one.schedule);
+    mesh::scale_microbatch(one.costs, 0.5);
+  } else if (name == "1f1b" || name == "eager-1f1b") {
+    one.schedule = with_vocabulary(mesh::make_crossed_1f1b(request.stages, request.microbatches),
+                                   vocabulary_of(request).mode,
+                                   mesh::vocabulary_times(one.costs, one.schedule.actor_of_stage));
+    one.note += "; forwards and backwards in pairs, after more forwards";
+  } else if (!mesh::has_compounds(one.schedule)) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "--duplex cross: goes with 1f1b, eager-1f1b, dualpipe-v and files that have "
+                "compounds, not with {}; take --duplex halves",
+                name);
+  }
+}
+
 ScheduleCase case_of(const ScheduleQuery& request, const std::string& name) {
   if (name == "auto") return auto_case(request);
   for (const mesh::NamedSchedule& named : mesh::named_schedules()) {
@@ -302,12 +324,14 @@ std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request) {
   std::vector<ScheduleCase> cases;
   for (const std::string& name : request.schedules) {
     ScheduleCase one = case_of(request, name);
+    apply_duplex(request, name, one);
     const int actors = one.schedule.actors.size();
     one.label = name;
     one.settings = fmt::format(
-        "{} stage{} on {} actor{}, {} microbatches, F,I,W {}{}, transfer {}{}", one.schedule.stages,
-        one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s",
-        one.schedule.microbatches, request.times,
+        "{} stage{} on {} actor{}, {} microbatches{}, F,I,W {}{}, transfer {}{}",
+        one.schedule.stages, one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s",
+        request.duplex == "halves" ? one.schedule.microbatches / 2 : one.schedule.microbatches,
+        request.duplex.empty() ? "" : ", duplex " + request.duplex, request.times,
         request.vocabulary.empty() ? "" : ", S,T " + request.vocabulary, request.transfer,
         request.memory.empty() ? "" : ", memory for " + request.memory);
     one.limits = limits_of(request, actors);

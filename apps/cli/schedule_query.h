@@ -29,6 +29,9 @@ struct ScheduleQuery {
   /// Vocabulary shared by all actors: "S,T", "S,T,1", "S,T,2" or "S,T,interlaced", with the times
   /// of its passes on each actor and the barriers (1: vocab-2). Empty: none.
   std::string vocabulary;
+  /// "off": without compounds; "halves": each microbatch in two halves, of half the costs; "cross":
+  /// forwards and backwards in pairs. Empty: the schedule's own compounds.
+  std::string duplex;
   std::string memory;            ///< Memory limit of all actors, or one each; empty: none.
   std::optional<double> bubble;  ///< Largest accepted bubble, in percent.
   double dispatch_time = 0;

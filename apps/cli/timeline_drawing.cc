@@ -101,7 +101,9 @@ class ScheduleDrawing {
     at += 240;
     svg_.rect(at, 18, 24, 12, "fill='#dee2e6'");
     svg_.text(at + 30, 28, "memory held; dashed: its cap", Svg::Anchor::kStart, "font-size='12'");
-    svg_.text(kLeft, 46, "Light shades: an actor's later stages. Numbers: microbatches.",
+    svg_.text(kLeft, 46,
+              "Light shades: an actor's later stages. Numbers: microbatches. Above each other: a "
+              "compound.",
               Svg::Anchor::kStart, "font-size='11' fill='#57606a'");
   }
 
@@ -133,27 +135,35 @@ class ScheduleDrawing {
                  std::size_t actor, double y) {
     svg_.text(kLeft - 8, y + 15, fmt::format("{}", actor), Svg::Anchor::kEnd, "font-size='12'");
     svg_.rect(kLeft, y, x(simulation.makespan) - kLeft, kRow, "fill='#f8f9fa'");
-    const int actors = simulation.actors.size();
-    for (const mesh::SimulatedAction& action : simulation.actors[actor].actions) {
-      const double from = x(action.start);
-      double width = x(action.end) - from;
-      if (width <= 0 && !is_vocabulary_pass(action.action.kind)) continue;
-      width = std::max(width, 1.5);  // keeps passes that take no time visible
-      svg_.rect(from, y, width, kRow,
-                fmt::format("fill='{}' stroke='#fff' stroke-width='{}'",
-                            colour_of(action.action.kind, action.action.stage < actors),
-                            width > 4 ? 0.8 : 0.2),
-                fmt::format("{} from {:.6g} to {:.6g}", to_string(action.action), action.start,
-                            action.end));
-      const std::string number =
-          has_microbatch(action.action.kind) ? fmt::format("{}", action.action.microbatch) : "";
-      if (width > 6.5 * number.size() + 1) {
-        svg_.text(from + width / 2, y + 15, number, Svg::Anchor::kMiddle,
-                  action.action.stage < actors ? "font-size='10' fill='#fff'"
-                                               : "font-size='10' fill='#212529'");
-      }
+    const std::vector<mesh::SimulatedAction>& actions = simulation.actors[actor].actions;
+    for (std::size_t begin = 0; begin < actions.size();) {
+      const std::size_t end = end_of_compound(one.schedule.actors[actor], begin);
+      // Members of a compound share its time, one above the other.
+      const double height = kRow / static_cast<double>(end - begin);
+      for (std::size_t i = begin; i < end; ++i)
+        action_block(actions[i].action, actions[begin].start, actions[end - 1].end,
+                     y + static_cast<double>(i - begin) * height, height,
+                     actions[i].action.stage < std::ssize(simulation.actors));
+      begin = end;
     }
     received_transfers(one, simulation, actor, y);
+  }
+
+  void action_block(const mesh::Action& action, double start, double end, double y, double height,
+                    bool first_chunk) {
+    const double from = x(start);
+    double width = x(end) - from;
+    if (width <= 0 && !is_vocabulary_pass(action.kind)) return;
+    width = std::max(width, 1.5);  // keeps passes that take no time visible
+    svg_.rect(from, y, width, height,
+              fmt::format("fill='{}' stroke='#fff' stroke-width='{}'",
+                          colour_of(action.kind, first_chunk), width > 4 ? 0.8 : 0.2),
+              fmt::format("{} from {:.6g} to {:.6g}", to_string(action), start, end));
+    const std::string number =
+        has_microbatch(action.kind) ? fmt::format("{}", action.microbatch) : "";
+    if (width > 6.5 * static_cast<double>(number.size()) + 1)
+      svg_.text(from + width / 2, y + height / 2 + 4, number, Svg::Anchor::kMiddle,
+                first_chunk ? "font-size='10' fill='#fff'" : "font-size='10' fill='#212529'");
   }
 
   /// Draws lines below an actor's row, one per transfer to it.

@@ -40,16 +40,18 @@ GptShape shape_of(const ShardingCase& c) {
   GptShape shape;
   shape.layers = c.layers;
   shape.width = c.width;
-  // Makes these sizes divisible under every layout of that many devices.
+  // Makes these sizes divisible under every layout of that many devices, in halves too.
   shape.heads = c.devices;
-  shape.batch = c.devices;
+  shape.batch = 2 * c.devices;
   shape.vocabulary = c.width;
-  const double sequence = c.tokens_by_width * static_cast<double>(c.width) / c.devices;
+  const double sequence =
+      c.tokens_by_width * static_cast<double>(c.width) / static_cast<double>(shape.batch);
   shape.sequence = std::lround(sequence);
   if (std::abs(sequence - static_cast<double>(shape.sequence)) > 1e-9 || shape.sequence < 1)
     throw_error(ErrorCode::kInvalidArgument,
                 "{} tokens do not divide into {} sequences; take another M/H or width",
-                c.tokens_by_width * static_cast<double>(c.width), c.devices);
+                c.tokens_by_width * static_cast<double>(c.width), shape.batch);
+  if (c.duplex == mesh::Duplex::kHalves) shape.batch /= 2;
   return shape;
 }
 
@@ -76,6 +78,7 @@ ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits
   model.layout.stages.push_back({0, static_cast<int>(shape.layers)});
   model.layout.schedule = "1f1b";
   model.layout.microbatches = c.microbatches;
+  model.layout.duplex = c.duplex;
   return model;
 }
 

@@ -19,6 +19,7 @@ struct ShardingCase {
   std::int64_t layers = 4;
   double flops_per_second = 0;  ///< Speed of an emulated device; 0: computing takes no time.
   int microbatches = 1;
+  mesh::Duplex duplex = mesh::Duplex::kOff;
 };
 
 /// Model, placement and data of a case, for measuring or simulating.
