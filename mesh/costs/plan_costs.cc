@@ -52,10 +52,14 @@ class PlanCosts {
   void add_stage(StageId stage) {
     const StageMemory memory = stage_memory(partition_, stage);
     StageCosts costs;
-    costs.forward = forward_[stage].work;
-    costs.input_grad = backward_[stage].work;
-    costs.weight_grad = backward_[stage].weights;
-    costs.hidden = backward_[stage].hidden;
+    const StageTimeline &forward = forward_[stage], &backward = backward_[stage];
+    const double gradients = edge_seconds(stage, false);
+    costs.forward = with_edges(forward.work, forward.moving, edge_seconds(stage, true));
+    costs.input_grad = with_edges(backward.work, backward.moving, gradients);
+    costs.weight_grad = backward.weights;
+    const double both = with_edges(backward.work + backward.weights - backward.hidden,
+                                   backward.moving_in_both, gradients);
+    costs.hidden = std::clamp(costs.input_grad + costs.weight_grad - both, 0.0, costs.weight_grad);
     for (const std::size_t step :
          recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
       if (!runs_once_per_step(partition_.per_mesh[mesh_of(stage)], step))
@@ -67,6 +71,28 @@ class PlanCosts {
     costs.retained_for_recompute = memory.retained_for_recompute;
     add_reduction(stage, costs);
     costs_.stages.push_back(costs);
+  }
+
+  /// Returns the time of an action whose collectives use the links for `moving` seconds, if tensors
+  /// between meshes use them for `edges` seconds too: both must fit. Without collectives, transfers
+  /// count apart.
+  static double with_edges(double time, double moving, double edges) {
+    return moving > 0 ? std::max(time, moving + edges) : time;
+  }
+  /// Returns the seconds per microbatch in which tensors between meshes use the links of the
+  /// stage's hosts, beside the collectives of its mesh: activations if `forward`, else gradients.
+  double edge_seconds(StageId stage, bool forward) const {
+    double in = 0, out = 0;
+    for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
+      const MeshEdge& edge = partition_.edges[e];
+      const bool is_other = (edge.pass == Pass::kForward) != forward ||
+                            partition_.spans(edge.from_mesh) || partition_.spans(edge.to_mesh);
+      if (is_other) continue;
+      const double seconds = plan_.train.edges[e].plan.predicted_seconds;
+      if (edge.to_stage == stage) in += seconds;
+      if (edge.from_stage == stage) out += seconds;
+    }
+    return std::max(in, out);
   }
 
   /// Adds each actor's passes to the stage under which its action list names them.
@@ -208,10 +234,14 @@ class PlanCosts {
 
   void add_compounds() {
     for (const MeshId mesh : partition_.meshes.ids()) {
-      for (const auto& [members, found] : compound_costs(plan_, mesh, durations_[mesh])) {
+      for (const auto& [members, found] : listed_compounds(plan_, mesh, durations_[mesh])) {
         CompoundCosts& compound = costs_.compounds[members];
-        compound.time = found.time;
-        for (const auto& [sent, part] : found.made_at) {
+        double edges = 0;
+        for (const CompoundMember& member : members)
+          if (member.kind == ActionKind::kForward || gives_input_grad(member.kind))
+            edges += edge_seconds(StageId(member.stage), member.kind == ActionKind::kForward);
+        compound.time = with_edges(found.costs.time, found.moving, edges);
+        for (const auto& [sent, part] : found.costs.made_at) {
           const auto edge = edge_of_.find(sent.first);
           if (edge != edge_of_.end()) compound.made_at[{edge->second, sent.second}] = part;
         }

@@ -8,6 +8,7 @@
 
 #include "core/base/units.h"
 #include "mesh/plan/plan_memory.h"
+#include "mesh/program/capture_segments.h"
 #include "mesh/schedule/costs.h"
 
 namespace weft::mesh {
@@ -269,15 +270,18 @@ std::string actions_text(const TrainingPlan& plan) {
   return fmt::format("\nactions with collectives (forecast{})\n{}", rate, text);
 }
 
-std::string devices_text(const Compiled& train) {
+std::string devices_text(const TrainingPlan& plan) {
   std::string text = "\ndevices\n";
-  for (const Program& program : train.programs) {
+  for (const Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const PersistentBlock& block : program.persistents) persistent += block.bytes;
     text += fmt::format(
-        "  {:<16} {} instructions a step, {} parameters, gradients and moments, {} activations\n",
-        program.device_name, program.instructions.size(), format_bytes(persistent),
-        format_bytes(program.arena_bytes));
+        "  {:<16} {} instructions a step{}, {} parameters, gradients and moments, {} activations\n",
+        program.device_name, program.instructions.size(),
+        is_gpu(plan, program.device)
+            ? fmt::format(" in {} captured segments", find_capture_segments(program).size())
+            : "",
+        format_bytes(persistent), format_bytes(program.arena_bytes));
   }
   return text;
 }
@@ -314,7 +318,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
 std::string describe(const TrainingPlan& plan) {
   return meshes_text(plan) + stages_text(plan) + parameters_text(plan.partition) +
          resharding_text(plan) + actions_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
-         recovery_text(plan) + devices_text(plan.train) + describe(plan.decisions);
+         recovery_text(plan) + devices_text(plan) + describe(plan.decisions);
 }
 
 }  // namespace weft::mesh

@@ -57,15 +57,47 @@ StepCost EmulatedSteps::measure(const ShardingModel& model, double flops_per_sec
   return result;
 }
 
-double EmulatedSteps::take_step(mesh::PipelineExecutor& group) {
-  if (stop_.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
+namespace {
+
+double run_step(mesh::PipelineExecutor& group, std::uint64_t step, const std::stop_token& stop) {
+  if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
   mesh::StepRequest request;
   request.program = mesh::kTrainProgram;
-  request.step = ++step_;
-  request.optimizer.number = static_cast<std::int64_t>(step_);
+  request.step = step;
+  request.optimizer.number = static_cast<std::int64_t>(step);
   request.optimizer.learning_rate = 1e-4;
   request.optimizer.clip_norm = 1;
   return group.run(request).seconds;
+}
+
+}  // namespace
+
+double EmulatedSteps::take_step(mesh::PipelineExecutor& group) {
+  return run_step(group, ++step_, stop_);
+}
+
+void StepsInTurns::add(const std::string& name, ShardingModel model) {
+  mesh::PipelineExecutorOptions options;
+  options.replan_for_network = false;
+  options.conditions = model.conditions;
+  mesh::MeshConfig& mesh = model.layout.meshes.front();
+  mesh.name = name;
+  options.conditions.links.clear();
+  for (std::string& host : mesh.hosts) {
+    const std::string own = TestCluster::host_name(hosts_++);
+    if (const auto link = model.conditions.links.find(host); link != model.conditions.links.end())
+      options.conditions.links[own] = link->second;
+    host = own;
+  }
+  groups_.push_back(std::make_unique<mesh::PipelineExecutor>(
+      cluster_.cluster(), model.layout, model.graphs, encode(model.batches), options));
+}
+
+std::vector<double> StepsInTurns::take_steps(const std::stop_token& stop) {
+  ++step_;
+  std::vector<double> seconds;
+  for (const auto& group : groups_) seconds.push_back(run_step(*group, step_, stop));
+  return seconds;
 }
 
 double EmulatedSteps::interface_bytes() const {

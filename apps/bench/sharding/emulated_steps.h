@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "apps/bench/sharding/sharding_case.h"
 #include "apps/bench/test_cluster.h"
@@ -38,6 +40,26 @@ struct StepCost {
   double forecast = 0;         ///< Seconds by playing the programs.
   double received = 0;         ///< Bytes that the busiest receiving device receives.
   double interface_ratio = 0;  ///< Bytes received by host0's interface over its program's.
+};
+
+/// Training steps of several models on CPUs that compute, in turns: what disturbs one disturbs the
+/// next. Each model has hosts of its own on this machine, and waits while another one runs.
+class StepsInTurns {
+ public:
+  /// Borrows the cluster, which has hosts for all models.
+  explicit StepsInTurns(TestCluster& cluster) : cluster_(cluster) {}
+
+  /// Adds a model under a name that no other one has.
+  void add(const std::string& name, ShardingModel model);
+  /// Takes a step of each model, in order. Returns the seconds. Throws Error(kCancelled) once
+  /// `stop` is requested.
+  std::vector<double> take_steps(const std::stop_token& stop);
+
+ private:
+  TestCluster& cluster_;
+  std::vector<std::unique_ptr<mesh::PipelineExecutor>> groups_;
+  std::size_t hosts_ = 0;  ///< Hosts that models have.
+  std::uint64_t step_ = 0;
 };
 
 /// Measures training steps of models whose devices are emulated: they compute nothing, take the

@@ -62,8 +62,9 @@ class LanesDrawing {
 
  private:
   static double height(const std::vector<NamedPlan>& plans) {
-    return kTop + kAxis +
-           static_cast<double>(plans.size()) * (kPanelHead + 2 * kLane + kGap + kPanelGap);
+    const auto panels = std::ranges::count_if(
+        plans, [](const NamedPlan& one) { return !lists_of(one.plan).empty(); });
+    return kTop + kAxis + static_cast<double>(panels) * (kPanelHead + 2 * kLane + kGap + kPanelGap);
   }
   double x(double seconds) const {
     return kLeft + (all_ > 0 ? seconds / all_ * (kWidth - kLeft - kRight) : 0);

@@ -20,8 +20,8 @@ const ActionListMap& lists_of(const TrainingPlan& plan, StageId stage) {
                                                                           : kNone;
 }
 
-/// Plays a list with other durations of its steps. Reductions of gradients keep theirs.
-StepList played(const ActionList& list, const std::vector<StepDuration>& durations) {
+/// Returns a list's graph with other durations of its steps. Reductions of gradients keep theirs.
+ListedSteps with_durations(const ActionList& list, const std::vector<StepDuration>& durations) {
   ListedSteps graph = list.graph;
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
     ListedStep& step = graph.steps[i];
@@ -35,7 +35,21 @@ StepList played(const ActionList& list, const std::vector<StepDuration>& duratio
       if (step.lane == StepLane::kNetwork) break;
     }
   }
-  return play_steps(graph, list.list.order, list.list.awaits);
+  return graph;
+}
+
+/// Plays a list with other durations of its steps.
+StepList played(const ActionList& list, const std::vector<StepDuration>& durations) {
+  return play_steps(with_durations(list, durations), list.list.order, list.list.awaits);
+}
+
+/// Returns the seconds in which a list's collectives use the links, without reductions of
+/// gradients.
+double moving_seconds(const ActionList& list, const std::vector<StepDuration>& durations) {
+  double seconds = 0;
+  for (const ListedStep& step : with_durations(list, durations).steps)
+    if (step.lane == StepLane::kNetwork && !step.starts_itself) seconds += step.seconds;
+  return seconds;
 }
 
 /// Edges of the partition that send the value from the mesh.
@@ -90,6 +104,7 @@ class ListedTimeline {
     if (forward_) {
       const Events events = events_of(ActionKind::kForward);
       line_.work = mean_seconds(ActionKind::kForward, events.seconds);
+      line_.moving = events.moving;
       add(events, [](double time) { return TimelinePoint{time, 0, 0}; });
       return std::move(line_);
     }
@@ -97,6 +112,8 @@ class ListedTimeline {
     const Events weights = events_of(ActionKind::kWeightGrad);
     const Events both = events_of(ActionKind::kBackward);
     line_.work = mean_seconds(ActionKind::kInputGrad, input.seconds);
+    line_.moving = input.moving;
+    line_.moving_in_both = both.moving;
     line_.weights = mean_seconds(ActionKind::kWeightGrad, weights.seconds);
     line_.hidden =
         std::clamp(line_.work + line_.weights - mean_seconds(ActionKind::kBackward, both.seconds),
@@ -143,7 +160,7 @@ class ListedTimeline {
     int number = 0;
   };
   struct Events {
-    double seconds = 0;
+    double seconds = 0, moving = 0;
     std::map<LocalId, Event> uses;      ///< First uses of values.
     std::map<std::size_t, Event> sent;  ///< Sends, by edge.
   };
@@ -155,6 +172,7 @@ class ListedTimeline {
     const auto since = [&](double time) { return std::max(time - again, 0.0); };
     Events events;
     events.seconds = since(times.seconds);
+    events.moving = moving_seconds(list, durations_);
     const MeshPartition& part = plan_.partition.per_mesh[mesh_];
     int happened = 0;
     for (const std::size_t at : times.order) {
@@ -218,10 +236,10 @@ class ListedTimeline {
 
 }  // namespace
 
-std::map<CompoundMembers, CompoundCosts> compound_costs(
+std::map<CompoundMembers, ListedCompound> listed_compounds(
     const TrainingPlan& plan, MeshId mesh, const std::vector<StepDuration>& durations) {
-  std::map<CompoundMembers, CompoundCosts> costs;
-  if (plan.train.lists.empty()) return costs;
+  std::map<CompoundMembers, ListedCompound> compounds;
+  if (plan.train.lists.empty()) return compounds;
   for (const auto& [key, list] : plan.train.lists[mesh]) {
     const auto is_amid = [](const ListedAction& member) {
       return !member.is_first_microbatch && !member.is_last_microbatch;
@@ -231,7 +249,8 @@ std::map<CompoundMembers, CompoundCosts> compound_costs(
     for (const ListedAction& member : key)
       members.push_back({member.stage.value(), member.kind, member.microbatch});
     const StepList times = played(list, durations);
-    CompoundCosts& compound = costs[members];
+    CompoundCosts& compound = compounds[members].costs;
+    compounds[members].moving = moving_seconds(list, durations);
     compound.time = times.seconds;
     for (const std::size_t at : times.order) {
       for (const ActionStep& one : list.members[at]) {
@@ -244,7 +263,7 @@ std::map<CompoundMembers, CompoundCosts> compound_costs(
       }
     }
   }
-  return costs;
+  return compounds;
 }
 
 double all_reduce_seconds(const TrainingPlan& plan, MeshId mesh, const std::vector<int>& axes,

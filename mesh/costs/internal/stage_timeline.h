@@ -24,6 +24,8 @@ struct StageTimeline {
   double work = 0;     ///< Seconds of F, or of I.
   double weights = 0;  ///< Seconds of W.
   double hidden = 0;   ///< Seconds by which a B is shorter than I and W together.
+  /// Seconds in which collectives use the links: during F or I, and during B. 0 if unknown.
+  double moving = 0, moving_in_both = 0;
   std::map<LocalId, TimelinePoint> first_use;
   /// True if F or I reads the value of `first_use`, false if only W reads it.
   std::map<LocalId, bool> used_by_work;
@@ -51,10 +53,14 @@ StageTimeline stage_timeline(const TrainingPlan& plan, StageId stage, bool forwa
 std::optional<double> listed_late_reduction(const TrainingPlan& plan, StageId stage,
                                             const std::vector<StepDuration>& durations);
 
-/// Returns the costs of the compounds of a mesh's stages, amid a step. Edges are those of the
-/// partition.
-std::map<CompoundMembers, CompoundCosts> compound_costs(const TrainingPlan& plan, MeshId mesh,
-                                                        const std::vector<StepDuration>& durations);
+/// Costs of a compound whose edges are those of the partition.
+struct ListedCompound {
+  CompoundCosts costs;
+  double moving = 0;  ///< Seconds in which collectives use the links.
+};
+/// Returns the compounds of a mesh's stages, amid a step.
+std::map<CompoundMembers, ListedCompound> listed_compounds(
+    const TrainingPlan& plan, MeshId mesh, const std::vector<StepDuration>& durations);
 
 /// Returns the seconds in which all groups of the mesh over `axes` all-reduce `type` at the same
 /// time.

@@ -60,6 +60,7 @@ inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
 }
 
 /// Makes a plan of one stage per mesh with equally many layers. `layout` has all other settings.
+/// With halves, `shape` is that of a half.
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b",
@@ -76,8 +77,8 @@ inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
   }
   layout.schedule = schedule;
   layout.microbatches = microbatches;
-  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places_on(meshes),
-                                  conditions);
+  return mesh::make_training_plan(layout, gpt_of(shape, layout.step_microbatches()),
+                                  places_on(meshes), conditions);
 }
 
 }  // namespace weft::test
