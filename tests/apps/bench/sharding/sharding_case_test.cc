@@ -179,11 +179,14 @@ mesh::TrainingPlan two_stages(const ShardingCase& c, const std::string& schedule
                                   model.conditions);
 }
 
-// Costs leave out that tensors between stages share links with collectives of a mesh.
 TEST(ShardingCase, CostsForecastPipelinesOfSplitStages) {
-  for (const char* name : {"1d", "1d-sequence", "fsdp"}) {
+  for (const auto& [name, duplex] : {std::pair("1d", mesh::Duplex::kOff),
+                                     {"1d", mesh::Duplex::kHalves},
+                                     {"1d-sequence", mesh::Duplex::kOff},
+                                     {"1d-sequence", mesh::Duplex::kHalves},
+                                     {"fsdp", mesh::Duplex::kOff}}) {
     for (const std::string schedule : {"1f1b", "zb-h1"}) {
-      const ShardingCase c{name, 8, 4, 128, 4, 0, 6};
+      const ShardingCase c{name, 8, 4, 128, 4, 0, 6, duplex};
       const mesh::TrainingPlan idle = two_stages(c, schedule, 0);
       for (const double ratio : kRatios) {
         const double speed = most_flops(idle) * ratio / forecast_seconds(idle, 0);
@@ -193,7 +196,8 @@ TEST(ShardingCase, CostsForecastPipelinesOfSplitStages) {
                            mesh::simulation_options_of(plan))
                 .step_time;
         const double played = forecast_seconds(plan, speed);
-        EXPECT_NEAR(step, played, 0.07 * played) << name << ", " << schedule << ", ratio " << ratio;
+        EXPECT_NEAR(step, played, 0.07 * played)
+            << name << ", " << to_string(duplex) << ", " << schedule << ", ratio " << ratio;
       }
     }
   }
