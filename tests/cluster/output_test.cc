@@ -96,8 +96,11 @@ TEST(Output, AHeadAndAHostWhoseReadersHaveHungUpGoOn) {
   ASSERT_TRUE(eventually([&] {
     const auto tokens = processes.directory() / "user_state" / "weft" / "tokens";
     std::error_code none;
+    // A token is written under another name, and renamed to that of its port.
     for (const auto& each : std::filesystem::directory_iterator(tokens, none))
-      port = each.path().filename();
+      if (const std::string name = each.path().filename();
+          name.find_first_not_of("0123456789") == std::string::npos)
+        port = name;
     return !port.empty();
   }));
   const std::string address = "127.0.0.1:" + port;

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "mesh/plan/internal/row_coupling.h"
 #include "mesh/plan/internal/sharded_model.h"
 #include "mesh/plan/plan_memory.h"
 #include "mesh/plan/schedule_choice.h"
@@ -29,6 +30,17 @@ void check_layers(const ParallelConfig& layout, const Graph& graph) {
                           "pipeline.stages or the model",
                           layout.num_layers(), graph.num_blocks()))
       .at("pipeline.stages");
+}
+
+/// Throws if halves of a microbatch would not compute what its rows together do.
+void check_rows(const ParallelConfig& layout, const Graph& graph) {
+  if (layout.duplex != Duplex::kHalves) return;
+  if (const auto coupling = find_row_coupling(graph))
+    throw Error(ErrorCode::kInvalidConfig,
+                fmt::format("halves of a microbatch would give other results, because the model "
+                            "couples its rows: {}; take cross or off",
+                            *coupling))
+        .at("pipeline.duplex");
 }
 
 /// Returns the schedule with forwards only, which keep all dependencies between them.
@@ -179,6 +191,7 @@ TrainingPlan Planner::make(const ParallelConfig& layout) const {
 
 TrainingPlan Planner::make_gathering(const ParallelConfig& layout) const {
   check_layers(layout, model_.train.graph);
+  check_rows(layout, model_.train.graph);
   TrainingPlan plan;
   plan.layout = layout;
   plan.conditions = conditions_;
