@@ -141,7 +141,7 @@ class OpPositions {
   const MeshId mesh_;
   const MeshPartition& own_;  ///< Part of the mesh of the program's stages.
   std::set<int> scheduled_;   ///< Stages whose R is in the schedule.
-  /// By compound and member.
+  /// Places of ops, by compound and member.
   std::map<std::pair<ActionListKey, std::size_t>, std::vector<OpPosition>> places_;
   std::vector<OpPosition>* current_ = nullptr;
   /// Index of the next place, by stage, action kind and microbatch.

@@ -53,7 +53,7 @@ struct ParallelConfig {
   ShardingRules sharding;
   std::vector<StageConfig> stages;
   std::string schedule = "eager-1f1b";  ///< Name of a schedule, or kAuto.
-  int microbatches = 1;                 ///< As in the file: halves do not count apart.
+  int microbatches = 1;                 ///< Number in the file; two halves count once.
   /// Actions that run interleaved. kAuto is decided before a plan is made.
   Duplex duplex = Duplex::kOff;
   std::string duplex_reason;  ///< Why `auto` chose it; empty if the file says it.

@@ -71,7 +71,7 @@ std::vector<ActionGroup> action_groups(const Program& program) {
       groups.push_back({{begin}, i, {i}});
       continue;
     }
-    // Those that began meanwhile run interleaved with it.
+    // Actions that began meanwhile run interleaved with it.
     const std::size_t first = known->second;
     for (std::size_t g = first + 1; g < groups.size();) {
       if (is_vocabulary_pass(groups[g].members.front()->kind)) {

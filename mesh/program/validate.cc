@@ -105,7 +105,7 @@ class ProgramWaits {
 void check_one_order(const std::vector<Program>& programs) {
   TaskGraph tasks;
   std::map<Key, TaskId> known;
-  std::vector<std::string> names;  // By task.
+  std::vector<std::string> names;  // Names of tasks, by task.
   std::set<std::vector<Key>> orders;
   for (const Program& program : programs) {
     std::vector<Key> order;

@@ -166,7 +166,7 @@ class OperationWaits {
   struct Compound {
     TaskId begin, end;
   };
-  std::map<RunKey, Compound> compounds_;  ///< By member.
+  std::map<RunKey, Compound> compounds_;  ///< Compounds, by member.
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "tests/support/detached_device.h"
 #include "tests/support/thrown_error.h"
 #include "tests/training/layouts.h"
+#include "tests/training/same_bits.h"
 #include "tests/training/train_then_validate.h"
 
 namespace weft::test {
@@ -153,15 +154,6 @@ TEST(VocabularyOverTime, StaysNearOneDevice) {
       for (std::size_t step = 0; step < results.size(); ++step)
         EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * expected[step].loss) << step;
     }
-  }
-}
-
-void expect_same_bits(const std::vector<mesh::StepResult>& results,
-                      const std::vector<mesh::StepResult>& expected) {
-  ASSERT_EQ(results.size(), expected.size());
-  for (std::size_t step = 0; step < results.size(); ++step) {
-    EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
-    EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
   }
 }
 

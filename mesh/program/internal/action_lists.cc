@@ -323,13 +323,13 @@ class CompoundGraph {
   std::vector<Member> members_;
   std::set<ValueKey> made_;  ///< Values that the compound makes.
   std::map<ValueKey, std::size_t> value_of_;
-  std::map<LocalId, MadeCopy> copies_;              ///< By the first equal copy.
+  std::map<LocalId, MadeCopy> copies_;              ///< Copies made, by the first equal copy.
   std::map<std::size_t, std::size_t> sums_;         ///< Values that stand for sums so far, by sum.
   std::map<std::size_t, std::size_t> first_terms_;  ///< First terms, by sum.
   ListedSteps graph_;
-  std::vector<std::vector<ActionStep>> steps_of_;  ///< By step of the graph.
-  /// By member: steps of this graph, in the order in which the member alone has them; none for a
-  /// step that stands behind another one.
+  std::vector<std::vector<ActionStep>> steps_of_;  ///< Members' steps, by step of the graph.
+  /// Steps of this graph, by member and in the order of the member's own list; none for a step
+  /// that stands behind another one.
   std::vector<std::vector<std::optional<std::size_t>>> places_;
 };
 

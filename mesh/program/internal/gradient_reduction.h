@@ -127,12 +127,12 @@ class GradientReduction {
   std::map<ReductionGroup, std::uint64_t> bytes_of_parts_;
   std::vector<std::size_t> bucket_of_;  ///< Index into buckets_, by sum; or that of no bucket.
   std::vector<int> terms_;              ///< Microbatches whose terms are added, by sum.
-  std::vector<int> terms_of_compound_;  ///< Those of the current compound, by sum.
+  std::vector<int> terms_of_compound_;  ///< Terms of the current compound, by sum.
   /// Bucket whose reduction can start.
   struct Complete {
     std::size_t bucket = 0;
     bool is_last = false;  ///< True if all microbatches have added their terms.
-    int microbatch = 0;    ///< The last one that has.
+    int microbatch = 0;    ///< Last microbatch that added a term.
   };
   std::vector<Complete> complete_;
   std::deque<InFlight> in_flight_;

@@ -119,7 +119,7 @@ class GradientSums {
   std::set<LocalId> direct_;  ///< Gradients that their op adds to the accumulator itself.
   /// True once the first microbatch has written the sum, by sum and rank.
   std::vector<std::vector<bool>> started_;
-  std::vector<int> terms_of_compound_;  ///< By sum.
+  std::vector<int> terms_of_compound_;  ///< Number of terms, by sum.
   /// Buffers of sums that are not kept, by sum and rank; only those with a term of this compound.
   std::vector<std::map<int, std::uint32_t>> of_compound_;
 };

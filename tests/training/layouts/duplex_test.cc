@@ -16,6 +16,7 @@
 #include "mesh/schedule/schedule_text.h"
 #include "tests/support/thrown_error.h"
 #include "tests/training/layouts/gpt_on_layouts.h"
+#include "tests/training/same_bits.h"
 
 namespace weft::test {
 namespace {
@@ -88,15 +89,6 @@ std::vector<mesh::StepResult> train_duplex(const mesh::TrainingPlan& plan,
   std::vector<mesh::StepResult> results;
   for (int step = 0; step < kDuplexSteps; ++step) results.push_back(training.run(train_step(step)));
   return results;
-}
-
-void expect_same_bits(const std::vector<mesh::StepResult>& results,
-                      const std::vector<mesh::StepResult>& expected) {
-  ASSERT_EQ(results.size(), expected.size());
-  for (std::size_t step = 0; step < results.size(); ++step) {
-    EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
-    EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
-  }
 }
 
 /// Returns the marks by which an action goes on after another one, per step and device.
@@ -343,7 +335,7 @@ TEST(RandomCompounds, StartTheCollectivesOfAMeshInOneOrder) {
 TEST(RandomCompounds, ViolationsAreFound) {
   std::mt19937 random(3);
   const std::vector<mesh::Program> programs = random_plan(random).train.programs;
-  std::vector<std::size_t> starts;  // Of the first device's collectives.
+  std::vector<std::size_t> starts;  // Starts of the first device's collectives.
   for (std::size_t i = 0; i < programs.front().instructions.size(); ++i) {
     const auto* start = std::get_if<mesh::Start>(&programs.front().instructions[i]);
     if (start != nullptr &&

@@ -60,7 +60,7 @@ inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
 }
 
 /// Makes a plan of one stage per mesh with equally many layers. `layout` has all other settings.
-/// With halves, `shape` is that of a half.
+/// `shape` is the shape of a half if microbatches are cut in two.
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b",
