@@ -327,11 +327,11 @@ std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request) {
     apply_duplex(request, name, one);
     const int actors = one.schedule.actors.size();
     one.label = name;
+    one.microbatches = one.schedule.microbatches / (request.duplex == "halves" ? 2 : 1);
     one.settings = fmt::format(
         "{} stage{} on {} actor{}, {} microbatches{}, F,I,W {}{}, transfer {}{}",
         one.schedule.stages, one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s",
-        request.duplex == "halves" ? one.schedule.microbatches / 2 : one.schedule.microbatches,
-        request.duplex.empty() ? "" : ", duplex " + request.duplex, request.times,
+        one.microbatches, request.duplex.empty() ? "" : ", duplex " + request.duplex, request.times,
         request.vocabulary.empty() ? "" : ", S,T " + request.vocabulary, request.transfer,
         request.memory.empty() ? "" : ", memory for " + request.memory);
     one.limits = limits_of(request, actors);

@@ -47,6 +47,7 @@ struct ScheduleCase {
   /// schedule.
   std::string note;
   mesh::Schedule schedule;
+  int microbatches = 0;  ///< Microbatches of a step; `schedule` has twice as many with halves.
   mesh::ScheduleCosts costs;
   mesh::ScheduleLimits limits;
   mesh::SimulationOptions options;

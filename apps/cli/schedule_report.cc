@@ -13,8 +13,9 @@ using mesh::ScheduleSimulation;
 
 std::string heading(const ScheduleCase& one) {
   const mesh::Schedule& schedule = one.schedule;
-  return fmt::format("{}: {} actors, {} stages, {} microbatches\n  {}\n", one.label,
-                     schedule.actors.size(), schedule.stages, schedule.microbatches, one.note);
+  return fmt::format("{}: {} actors, {} stages, {} microbatches{}\n  {}\n", one.label,
+                     schedule.actors.size(), schedule.stages, one.microbatches,
+                     one.microbatches == schedule.microbatches ? "" : " in halves", one.note);
 }
 
 nlohmann::json head_json(const ScheduleCase& one) {

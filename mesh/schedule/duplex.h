@@ -16,14 +16,14 @@ enum class Duplex : std::uint8_t {
   kHalves,
   /// A forward of a later microbatch and a backward of an earlier one are a compound.
   kCross,
-  kAuto,  ///< The one with the shortest predicted step.
+  kAuto,  ///< Shortest predicted step; kOff if the gain is too small.
 };
 /// Returns "off", "halves", "cross" or "auto".
 std::string_view to_string(Duplex duplex);
 /// Returns all choices, in display order.
 std::vector<Duplex> duplex_choices();
 
-/// Returns the schedule without compounds: the members stay where they are.
+/// Returns the schedule with its compounds split into single actions, in the same order.
 Schedule without_compounds(Schedule schedule);
 
 /// Returns the schedule of a step in which each microbatch is cut into two halves. Microbatch i
@@ -31,7 +31,7 @@ Schedule without_compounds(Schedule schedule);
 /// vocabulary pass runs for one half after the other. Compounds of the schedule are dissolved.
 Schedule with_halves(const Schedule& schedule);
 
-/// Returns the schedule whose with_halves() is this one, apart from its compounds.
+/// Undoes with_halves(), except that the compounds which it dissolved stay dissolved.
 Schedule without_halves(Schedule schedule);
 
 /// Returns 1F1B whose forwards and backwards are compounds: an F of a later and a B of an earlier

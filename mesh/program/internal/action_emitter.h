@@ -31,11 +31,11 @@ class ActionEmitter {
                 MeshBuffers& buffers, GradientSums& sums, GradientReduction& reduction,
                 GradientTerms& terms, MeshEdges& edges, const CompileOptions& options);
 
-  /// Called during a compound.
+  /// Callbacks of emit().
   struct Hooks {
     /// Called before each step, with the index of the member that runs it.
     std::function<void(std::size_t member)> enter = {};
-    /// Called after each step, with the share of the compound's time that has passed; may be empty.
+    /// Called after each step, with the fraction of the compound's time that has passed. Optional.
     std::function<void(double done)> between = {};
   };
   /// Emits the part of an actor's compound that runs on this mesh. Call for all compounds in order.

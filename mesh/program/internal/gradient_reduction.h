@@ -127,7 +127,7 @@ class GradientReduction {
   std::map<ReductionGroup, std::uint64_t> bytes_of_parts_;
   std::vector<std::size_t> bucket_of_;  ///< Index into buckets_, by sum; or that of no bucket.
   std::vector<int> terms_;              ///< Microbatches whose terms are added, by sum.
-  std::vector<int> terms_of_compound_;  ///< Terms of the current compound, by sum.
+  std::vector<int> terms_of_compound_;  ///< Number of terms so far in this compound, by sum.
   /// Bucket whose reduction can start.
   struct Complete {
     std::size_t bucket = 0;

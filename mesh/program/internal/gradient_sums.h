@@ -70,9 +70,9 @@ class GradientSums {
   bool is_direct(LocalId id) const { return direct_.contains(id); }
   /// Returns the sums that have the value as a term.
   const std::vector<std::size_t>& sums_of(LocalId id) const;
-  /// Begins a compound of the mesh. Without it, each term is of a compound of its own.
+  /// Begins a compound of the mesh. If never called, each term is its own compound.
   void begin(std::span<const Action> members);
-  /// Returns the terms that the current compound adds to a sum.
+  /// Returns how many terms the current compound adds to a sum.
   int terms_of_compound(std::size_t sum) const { return terms_of_compound_[sum]; }
   /// Returns whether add() must be called once the value exists.
   bool needs_add(LocalId id) const { return !direct_.contains(id) && !sums_of(id).empty(); }

@@ -39,8 +39,8 @@ class MeshEdges {
 
   /// Posts the first receives of an actor. With lanes only; call before the actor's first action.
   void post_first_receives(int actor);
-  /// Posts the receives and emits the waits that the end of an actor's action allows, on whichever
-  /// mesh it ran. With lanes only. Call for all members of a compound at its end.
+  /// Posts the receives and emits the waits that are due once an action of any mesh has ended. With
+  /// lanes only. Call for all members of a compound at its end.
   void finish_action(ActionPlace place);
 
   /// Returns the tensors that became ready to be sent since the last call. Safe mode only.
